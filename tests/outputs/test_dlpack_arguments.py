@@ -1,4 +1,4 @@
-"""Tests the array API standard's rules for __dlpack__ beyond those of DLPack, which are tried on every library.
+"""__dlpack__: its arguments, and rules of the array API standard beyond those that test_conformance.py tries.
 Here asdlpack wraps other producers, and memory that says it is on a device. Nothing reads that memory.
 
 https://data-apis.org/array-api/2025.12/API_specification/generated/array_api.array.__dlpack__.html
@@ -16,19 +16,7 @@ from support.producers import Producer, refusing
 from support.refusals import refused
 
 CPU = (1, 0)
-NATIVE, SWAPPED = ("<", ">") if sys.byteorder == "little" else (">", "<")
-DEVICES = {
-    DLDeviceType.kDLCPU: 1,
-    DLDeviceType.kDLCUDA: 2,
-    DLDeviceType.kDLCUDAHost: 3,
-    DLDeviceType.kDLOpenCL: 4,
-    DLDeviceType.kDLVulkan: 7,
-    DLDeviceType.kDLMetal: 8,
-    DLDeviceType.kDLVPI: 9,
-    DLDeviceType.kDLROCM: 10,
-    DLDeviceType.kDLCUDAManaged: 13,
-    DLDeviceType.kDLOneAPI: 14,
-}
+SWAPPED = ">" if sys.byteorder == "little" else "<"
 
 
 def capsule_on(device):
@@ -36,25 +24,11 @@ def capsule_on(device):
 
 
 def test_every_argument_may_be_left_out_and_is_none_then():
-    parameters = inspect.signature(type(asdlpack(b"")).__dlpack__).parameters
-    assert set(parameters) == {"self", "stream", "max_version", "dl_device", "copy"}
-    assert [parameter.default for name, parameter in parameters.items() if name != "self"] == [None] * 4
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(
-            "stream",
-            marks=pytest.mark.xfail(strict=True, reason="a stream may be given by position too, as older consumers do"),
-        ),
-        "max_version",
-        "dl_device",
-        "copy",
-    ],
-)
-def test_arguments_are_given_by_keyword_only(name):
-    assert inspect.signature(type(asdlpack(b"")).__dlpack__).parameters[name].kind is inspect.Parameter.KEYWORD_ONLY
+    _, *parameters = inspect.signature(type(asdlpack(b"")).__dlpack__).parameters.values()
+    assert [parameter.name for parameter in parameters] == ["stream", "max_version", "dl_device", "copy"]
+    assert [parameter.default for parameter in parameters] == [None] * 4
+    # Older consumers give the stream by position.
+    assert [parameter.kind is parameter.KEYWORD_ONLY for parameter in parameters] == [False, True, True, True]
 
 
 # stream
@@ -67,30 +41,9 @@ def test_a_careless_producer_gets_no_stream_on_the_cpu():
         asdlpack(careless).__dlpack__(stream=-1)
 
 
-@pytest.mark.parametrize("device", [2, 10])
-@pytest.mark.parametrize(
-    ("stream", "error"), [(-2, ValueError), (-(1 << 70), ValueError), ("1", TypeError), (1.0, TypeError)]
-)
-def test_a_stream_is_an_integer_of_at_least_minus_1(device, stream, error):
-    with pytest.raises(error, match="stream"):
-        on_device((device, 0)).__dlpack__(stream=stream)
-
-
-@pytest.mark.parametrize("device", [2, 10])
-@pytest.mark.parametrize("keywords", [{}, {"stream": None}, {"stream": -1}])
-def test_no_stream_and_minus_1_are_served(device, keywords):
-    assert look(on_device((device, 0)).__dlpack__(**keywords)).dl_tensor.data == 4096
-
-
 @pytest.mark.parametrize(("device", "stream"), [(2, 1), (10, 0)])
 def test_the_default_stream_is_served_by_its_number(device, stream):
     assert look(on_device((device, 0)).__dlpack__(stream=stream)).dl_tensor.data == 4096
-
-
-@pytest.mark.parametrize("stream", [3, 1 << 62])
-def test_other_streams_are_refused_if_no_driver_orders_them(stream):
-    """tests/cuda has CUDA's."""
-    refused(lambda: on_device((10, 0)).__dlpack__(stream=stream), "stream-order", stream=stream)
 
 
 @pytest.mark.parametrize("stream", [None, -1, 1, 2, 3, 1 << 62])
@@ -157,9 +110,8 @@ def test_a_producer_without_the_newer_keywords_is_asked_again_without_them(known
 # dl_device, __dlpack_device__
 
 
-@pytest.mark.parametrize("device_type", DEVICES, ids=lambda each: each.name)
-def test_every_device_of_the_standard_is_told_and_taken(device_type):
-    assert device_type == DEVICES[device_type]
+@pytest.mark.parametrize("device_type", DLDeviceType, ids=lambda each: each.name)
+def test_every_device_is_told_and_taken(device_type):
     device = (int(device_type), 3 * (device_type != 1))  # there is one CPU
     for x in on_device(device), asdlpack(Producer(lambda **_: capsule_on(device), device)):
         assert x.__dlpack_device__() == device
@@ -168,17 +120,10 @@ def test_every_device_of_the_standard_is_told_and_taken(device_type):
             assert (told.device_type, told.device_id) == device
 
 
-class IntDevice(enum.IntEnum):
-    CPU = 1
-
-
-class Device(enum.Enum):
-    CPU = 1
-
-
-@pytest.mark.parametrize("device", [IntDevice.CPU, DLDeviceType.kDLCPU, Device.CPU])
-def test_the_device_type_in_dl_device_may_be_a_member_of_an_enum(device):
-    assert asdlpack(b"abc").__dlpack__(dl_device=(device, 0))
+@pytest.mark.parametrize("kind", [enum.IntEnum, enum.Enum])
+def test_the_device_type_in_dl_device_may_be_a_member_of_an_enum(kind):
+    for device in kind("Device", "CPU").CPU, DLDeviceType.kDLCPU:
+        assert asdlpack(b"abc").__dlpack__(dl_device=(device, 0))
 
 
 @pytest.mark.xfail(strict=True, reason="the device type is a plain integer, as numpy's; x.device has the enum's member")
@@ -200,11 +145,6 @@ def test_a_device_that_cannot_be_served_is_a_buffer_error(device, copy, max_vers
         asdlpack(b"abc").__dlpack__(dl_device=device, copy=copy, max_version=max_version)
 
 
-def test_memory_that_the_cpu_can_only_have_as_a_copy_is_refused_without():
-    with pytest.raises(BufferError):
-        on_device((2, 0)).__dlpack__(dl_device=CPU, copy=False)
-
-
 def test_a_producer_that_offers_its_memory_to_the_cpu_is_asked_for_it():
     producer = Producer(lambda dl_device=None, **others: capsule_on(dl_device or (2, 0)), (2, 0))
     device = look(asdlpack(producer).__dlpack__(dl_device=CPU, max_version=(1, 0))).dl_tensor.device
@@ -219,12 +159,6 @@ def swapped():
 
     interface = {"version": 3, "typestr": f"{SWAPPED}i4", "shape": (2,), "data": bytes(8)}
     return refusing(BufferError("only native byte order"), __array_interface__=interface)
-
-
-def test_memory_that_has_to_be_copied_is_copied_with_copy_true_alone():
-    with pytest.raises(BufferError):
-        asdlpack(swapped()).__dlpack__(copy=False)
-    assert look(asdlpack(swapped()).__dlpack__(max_version=(1, 0), copy=True)).flags & IS_COPIED
 
 
 @pytest.mark.xfail(
@@ -262,21 +196,6 @@ def test_copy_of_another_form_is_a_type_error(copy):
 
 
 # Errors
-
-
-UNEXPORTABLE = {
-    "incompatible dtype": {"typestr": "|O8", "shape": (1,), "strides": None},
-    "text": {"typestr": f"{NATIVE}U1", "shape": (2,), "strides": None},
-    "dates": {"typestr": f"{NATIVE}M8[s]", "shape": (1,), "strides": None},
-    "byte order": {"typestr": f"{SWAPPED}i4", "shape": (2,), "strides": None},
-    "incompatible strides": {"typestr": f"{NATIVE}i4", "shape": (2,), "strides": (3,)},
-}
-
-
-@pytest.mark.parametrize("shown", UNEXPORTABLE.values(), ids=UNEXPORTABLE)
-def test_unexportable_memory_is_a_buffer_error(shown):
-    with pytest.raises(BufferError):
-        asdlpack(Speaks(__array_interface__={"version": 3, "data": bytes(8), **shown})).__dlpack__()
 
 
 @pytest.mark.parametrize("error", [BufferError, MemoryError, ZeroDivisionError])
