@@ -24,7 +24,7 @@ from numpy.lib.stride_tricks import as_strided
 import dlpack
 from dlpack import asdlpack, borrow, copy_into, from_pointer, frombuffer
 from support.alone import WINDOWS, alone
-from support.capi import READ_ONLY, SUBBYTE_TYPE_PADDED, Exporter, Managed, Speaks, capsule_name
+from support.capi import READ_ONLY, Exporter, Managed, Speaks, capsule_name
 from support.hints import expression_of, hint_of
 from support.layouts import DTYPES, LAYOUTS, LEGACY, PROTOCOLS
 from support.producers import Producer
@@ -102,14 +102,6 @@ def test_bytes_go_into_what_has_a_buffer(make):
     target = make(9)
     copy_into(b"nine byte", target)
     assert bytes(target) == b"nine byte"
-
-
-def test_no_byte_around_the_target_is_written():
-    memory = np.full((9, 9), 7, "u1")
-    copy_into(numbers(3, 4, dtype="u1"), memory[1:7:2, 8:0:-2])
-    expected = np.full((9, 9), 7, "u1")
-    expected[1:7:2, 8:0:-2] = numbers(3, 4)
-    assert memory.tolist() == expected.tolist()
 
 
 # Overlap.
@@ -242,13 +234,6 @@ def test_packed_lanes_bool_and_complex_items_are_copied(name, shape):
     given_source = frombuffer(memoryview(bytes(range(1, 65)))[:nbytes], name, shape)
     copy_into(given_source, frombuffer(memoryview(target)[:nbytes], name, shape))
     assert target == bytes(source)[:nbytes] + bytes(64 - nbytes)
-
-
-def test_padded_items_go_into_padded_ones():
-    memory, room = np.arange(4, dtype="u1"), np.zeros(4, "u1")
-    padded, target = (managed(m, (17, 4, 1), flags=SUBBYTE_TYPE_PADDED) for m in (memory, room))
-    copy_into(padded, target)
-    assert room.tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dlpack import asdlpack, borrow, describe, frombuffer
+from dlpack import asdlpack, borrow, frombuffer
 from dlpack._dlpack import _core_calls
 from support.capi import Managed, Speaks, capsule_name
 from support.layouts import PROTOCOLS
@@ -261,7 +261,3 @@ def test_closed_shared_memory_is_refused():
     memory.unlink()
     memory.close()
     refused(lambda: frombuffer(memory, "uint8"), "closed", ValueError)
-
-
-def test_describe_tells_that_memory_is_read_only():
-    assert describe(asdlpack(bytearray(2), readonly=True))["readonly"] is True

@@ -9,7 +9,7 @@ import pytest
 from dlpack import asdlpack
 from dlpack.structs import DLManagedTensor, DLManagedTensorVersioned, DLTensor
 from support.alone import python
-from support.capi import Managed, Speaks, address, look
+from support.capi import Managed, Speaks, address
 from support.refusals import refused
 
 KINDS = {"dltensor": DLManagedTensor, "dltensor_versioned": DLManagedTensorVersioned}
@@ -143,13 +143,3 @@ print("on")
 """)
     assert (result.returncode, result.stdout) == (0, "on\n")
     assert "deleter's own" in result.stderr
-
-
-def test_an_exported_structure_comes_back():
-    """A capsule's own struct, by its address: what a C library would hand out."""
-    memory = floats()
-    capsule = asdlpack(memory).__dlpack__(max_version=(1, 0))
-    struct = look(capsule)
-    tensor = asdlpack(ctypes.pointer(struct.dl_tensor), owner=capsule)
-    del capsule
-    assert np.from_dlpack(tensor).tolist() == [0, 1, 2, 3, 4, 5]

@@ -11,7 +11,6 @@ import pytest
 import dlpack
 from dlpack import asdlpack, from_pointer, frombuffer
 from support.alone import python
-from support.capi import Speaks
 from support.refusals import refused
 
 NUMBERS = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128".split()
@@ -181,13 +180,6 @@ def test_dtype_is_an_argument_of_numpy():
     assert np.issubdtype(x.dtype, np.integer)
 
 
-def test_producers_tensor_has_such_a_dtype():
-    array = np.arange(3, dtype="i2")
-    x = asdlpack(Speaks(__dlpack__=array.__dlpack__, __dlpack_device__=array.__dlpack_device__))
-    assert x.protocol == "__dlpack__"
-    assert (x.dtype.name, x.dtype == np.int16) == ("int16", True)
-
-
 @pytest.mark.parametrize("name", ["byteorder", "isnative", "newbyteorder", "fields", "char"])
 def test_another_attribute_of_numpys_names_numpy(name):
     x = asdlpack(np.zeros(2, "f4"))
@@ -206,14 +198,6 @@ def test_numpy_dtype_is_that_of_the_memory(name):
 def test_numpy_dtype_is_absent_where_numpy_has_no_such_type():
     x = frombuffer(b"abc", "float4_e2m1fnx2")
     refused(lambda: x.__numpy_dtype__, "not-in-numpy", AttributeError, dtype="float4_e2m1fnx2")
-
-
-@pytest.mark.parametrize(
-    "items", [np.array(2.5), np.zeros((3, 0)), np.arange(6)[::-2], np.asfortranarray([[1, 2], [3, 4]])]
-)
-def test_tobytes_are_numpys(items):
-    x = asdlpack(items)
-    assert type(x.tobytes()) is bytes and x.tobytes() == bytes(x) == items.tobytes()
 
 
 def test_tobytes_of_items_that_share_bytes_are_their_bytes():
