@@ -57,15 +57,6 @@ def test_torch_tensors_go_into_numpy_arrays_and_back():
         assert torch.equal(back, source)
 
 
-def test_overlapping_tensors_are_as_if_the_source_was_copied_first():
-    tensor = torch.arange(12)
-    copy_into(tensor[:-1], tensor[1:])
-    assert tensor.tolist() == [0, *range(11)]
-    matrix = torch.arange(9).reshape(3, 3)
-    copy_into(matrix.T, matrix)
-    assert matrix.tolist() == [[0, 3, 6], [1, 4, 7], [2, 5, 8]]
-
-
 def test_a_tensor_that_torch_refuses_is_named_source_or_target():
     learned = torch.ones(3, requires_grad=True)
     for side, arguments in ("source", (learned, torch.zeros(3))), ("target", (torch.zeros(3), learned)):

@@ -98,11 +98,6 @@ def test_column_without_numbers_is_named(library, column):
     assert caught.value.details["column"] == "b"
 
 
-def test_stream_is_read_once():
-    reader = chunked(np.ones((4, 2)), [1, 2]).to_reader()
-    assert asdlpack(reader, copy=None).shape == (4, 2)
-
-
 def test_memory_of_a_table_is_given_back():
     """The copy is the object's own, and the table's memory goes with the table."""
     gc.collect()
