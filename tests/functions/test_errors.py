@@ -10,7 +10,7 @@ import pytest
 
 from dlpack import asdlpack, from_pointer, frombuffer
 from support.alone import alone, python
-from support.capi import Exporter, Managed, Speaks, capsule_new
+from support.capi import Speaks, capsule_new
 from support.refusals import refused
 from support.threads import FREE
 
@@ -154,26 +154,6 @@ def test_a_consumers_device_that_dlpack_does_not_name_is_a_buffer_error(number):
 # And always.
 
 
-def test_errors_begin_in_lowercase_and_are_one_line():
-    for obj in (
-        object(),
-        interface(typestr=">f4"),
-        interface(shape=(-1,)),
-        interface(typestr="<f3"),
-        interface(mask=1),
-        Exporter(bytes(16), b"g", 16, (1,)),
-        Managed(4096, shape=(-1,)).capsule(),
-        capsule_new(4096, b"other", None),
-        Speaks(__array_interface__=5),
-    ):
-        with pytest.raises((TypeError, ValueError, BufferError)) as caught:
-            asdlpack(obj)
-        message = str(caught.value)
-        assert message
-        assert not message[0].isupper() or message.startswith("NULL"), message
-        assert "\n" not in message and not message.endswith("."), message
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -215,35 +195,31 @@ def test_a_weak_reference_is_refused_since_it_keeps_no_memory_alive():
 
 
 @pytest.mark.parametrize(
-    ("function", "positional", "named", "message"),
+    ("call", "message"),
     [
-        (asdlpack, [], {}, "asdlpack() missing 1 required positional argument: 'obj'"),
-        (asdlpack, [b"a", None], {}, "asdlpack() takes 1 positional argument but 2 were given"),
-        (asdlpack, [b"a"], {"color": 1}, "asdlpack() got an unexpected keyword argument 'color'"),
-        (frombuffer, [b"a"], {}, "frombuffer() missing 1 required positional argument: 'dtype'"),
-        (frombuffer, [], {"dtype": "uint8"}, "frombuffer() missing 1 required positional argument: 'obj'"),
-        (frombuffer, [], {"obj": b"a", "dtype": "uint8"}, "frombuffer() missing 1 required positional argument: 'obj'"),
-        (frombuffer, [b"a", "uint8"], {"dtype": "uint8"}, "frombuffer() got multiple values for argument 'dtype'"),
-        (from_pointer, [64], {"dtype": "uint8"}, "from_pointer() missing 1 required positional argument: 'shape'"),
-        (from_pointer, [64, 1, "uint8", None], {}, "from_pointer() takes 3 positional arguments but 4 were given"),
-        (asdlpack(b"a").__dlpack__, [1], {"stream": 1}, "__dlpack__() got multiple values for argument 'stream'"),
+        ("asdlpack()", "asdlpack() missing 1 required positional argument: 'obj'"),
+        ("asdlpack(b'a', None)", "asdlpack() takes 1 positional argument but 2 were given"),
+        ("asdlpack(b'a', color=1)", "asdlpack() got an unexpected keyword argument 'color'"),
+        ("frombuffer(b'a')", "frombuffer() missing 1 required positional argument: 'dtype'"),
+        ("frombuffer(dtype='uint8')", "frombuffer() missing 1 required positional argument: 'obj'"),
+        ("frombuffer(obj=b'a', dtype='uint8')", "frombuffer() missing 1 required positional argument: 'obj'"),
+        ("frombuffer(b'a', 'uint8', dtype='uint8')", "frombuffer() got multiple values for argument 'dtype'"),
+        ("from_pointer(64, dtype='uint8')", "from_pointer() missing 1 required positional argument: 'shape'"),
+        ("from_pointer(64, 1, 'uint8', None)", "from_pointer() takes 3 positional arguments but 4 were given"),
+        ("asdlpack(b'a').__dlpack__(1, stream=1)", "__dlpack__() got multiple values for argument 'stream'"),
         (
-            asdlpack(b"a").__array__,
-            [None, None],
-            {},
+            "asdlpack(b'a').__array__(None, None)",
             "DLPackObject.__array__() takes from 1 to 2 positional arguments but 3 were given",
         ),
         (
-            asdlpack(b"a").__arrow_c_array__,
-            [],
-            {"schema": 1},
+            "asdlpack(b'a').__arrow_c_array__(schema=1)",
             "DLPackObject.__arrow_c_array__() got an unexpected keyword argument 'schema'",
         ),
     ],
 )
-def test_arguments_that_a_function_does_not_take_are_a_type_error(function, positional, named, message):
+def test_arguments_that_a_function_does_not_take_are_a_type_error(call, message):
     with pytest.raises(TypeError) as caught:
-        function(*positional, **named)
+        eval(call)
     assert str(caught.value) == message
 
 

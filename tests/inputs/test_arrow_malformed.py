@@ -51,37 +51,33 @@ def deep(*sizes, length=0):
 
 
 # Go's TestColumnsThatContradictThemselvesAreRefused, of package arrow, has the others.
-MALFORMED = {
-    "a long format": (lambda: Column(b"q" * 5000, NUMBERS), 'Arrow format "qqqqq', "unknown"),
-    "lists of two": (lambda: Column(b"+w:2", children=[NOT_NULL, NOT_NULL]), '"+w:2": malformed', "one child"),
-    "a negative length of a child": (
-        lambda: listed(Column(items=NUMBERS, array={"length": -1}), array={"length": 0}),
+MALFORMED = [
+    ("Column(b'q' * 5000, NUMBERS)", 'Arrow format "qqqqq', "unknown"),
+    ("Column(b'+w:2', children=[NOT_NULL, NOT_NULL])", '"+w:2": malformed', "one child"),
+    (
+        "listed(Column(items=NUMBERS, array={'length': -1}), array={'length': 0})",
         'length of the array of format "i" is -1; expected 0 or more',
     ),
-    "lists that overflow": (lambda: deep(2**40, length=2**40), "overflow 64 bits"),
-    "empty lists that overflow": (lambda: deep(2**40, 2**40), "overflow 64 bits"),
-    "fewer items than sliced lists use": (lambda: listed(array={"length": 4, "offset": 3}), "is 12; expected 14 or"),
-    "fewer rows than the sliced batch": (
-        lambda: batch(Column(items=NUMBERS), array={"offset": 1}),
-        "is 12; expected 13 or more",
-    ),
-    "no child schema": (lambda: listed(schema={"children": pointers([None])}), "ArrowSchema.children is NULL"),
-    "no child array": (lambda: listed(array={"children": pointers([None])}), "ArrowArray.children is NULL"),
-    "a released child schema": (
-        lambda: listed(Column(items=NUMBERS, schema=NO_RELEASE)),
+    ("deep(2**40, length=2**40)", "overflow 64 bits"),
+    ("deep(2**40, 2**40)", "overflow 64 bits"),
+    ("listed(array={'length': 4, 'offset': 3})", "is 12; expected 14 or"),
+    ("batch(Column(items=NUMBERS), array={'offset': 1})", "is 12; expected 13 or more"),
+    ("listed(schema={'children': pointers([None])})", "ArrowSchema.children is NULL"),
+    ("listed(array={'children': pointers([None])})", "ArrowArray.children is NULL"),
+    (
+        "listed(Column(items=NUMBERS, schema=NO_RELEASE))",
         "ArrowSchema.release is NULL; expected a schema that was not released",
     ),
-    "a released child array": (
-        lambda: listed(Column(items=NUMBERS, array={"release": ArrowArray().release})),
+    (
+        "listed(Column(items=NUMBERS, array={'release': ArrowArray().release}))",
         "ArrowArray.release is NULL; expected an array that was not released",
     ),
-}
+]
 
 
-@pytest.mark.parametrize("kind", MALFORMED)
-def test_malformed_data_are_a_value_error_and_released_once(kind):
-    make, *said = MALFORMED[kind]
-    pattern = ".*".join(re.escape(text) for text in said)
+@pytest.mark.parametrize("row", MALFORMED, ids=lambda row: row[0])
+def test_malformed_data_are_a_value_error_and_released_once(row):
+    make, pattern = partial(eval, row[0], globals()), ".*".join(re.escape(text) for text in row[1:])
     column = make()
     with pytest.raises(ValueError, match=pattern):
         asdlpack(column.exporter())
@@ -393,13 +389,15 @@ def test_the_array_comes_before_the_stream():
     refused(lambda: asdlpack(both), "no-protocol", TypeError)
 
 
+@pytest.mark.parametrize("error", [KeyError("inside"), ValueError("column x is text")])
 @pytest.mark.parametrize("name", ["__arrow_c_array__", "__arrow_c_stream__"])
-def test_an_error_of_the_method_passes_through_as_it_is(name):
-    def broken():
-        raise KeyError("inside")
+def test_an_error_of_the_method_passes_through_as_it_is(name, error):
+    def broken(requested_schema=None):
+        raise error
 
-    with pytest.raises(KeyError, match="inside"):
+    with pytest.raises(type(error)) as caught:
         asdlpack(Speaks(**{name: broken}))
+    assert caught.value.args == error.args
 
 
 # Lifetimes.
@@ -431,14 +429,6 @@ def test_copied_memory_is_released_at_once(copy):
     assert [chunk.array_released for chunk in stream.chunks] == [1, 1, 1]
 
 
-def test_a_stream_is_released_before_its_chunk():
-    stream = Stream(Column(items=NUMBERS))
-    x = asdlpack(stream.exporter())
-    assert (stream.released, stream.chunks[0].released) == (1, (0, 0))
-    del x
-    assert (stream.released, stream.chunks[0].released) == (1, (1, 1))
-
-
 def test_a_refusal_releases_all():
     stream = Stream(Column(items=NUMBERS), Column(items=NUMBERS), Column(items=NUMBERS))
     refused(lambda: asdlpack(stream.exporter()), "chunks")
@@ -466,15 +456,6 @@ def test_a_stream_that_fails_is_a_buffer_error_with_what_it_said(code, said):
         assert stream.released == 1
         assert [chunk.array_released for chunk in stream.chunks] == [1] * stream.given
     assert [stream.schema.schema_released for stream in failing.values()] == [0, 1]
-
-
-def test_an_error_of_arrow_c_stream_itself_is_raised_as_it_is():
-    class Refusing:
-        def __arrow_c_stream__(self, requested_schema=None):
-            raise ValueError("column x is text")
-
-    with pytest.raises(ValueError, match="^column x is text$"):
-        asdlpack(Refusing())
 
 
 def test_a_stream_that_can_t_tell_what_failed_is_a_buffer_error():
