@@ -145,13 +145,6 @@ def test_an_instance_of_the_target_is_returned_itself(make):
     assert to(source, source) is source
 
 
-def test_copy_true_of_an_instance_gives_another():
-    source = np.arange(3)
-    made = to(source, np, copy=True)
-    assert made.tolist() == [0, 1, 2]
-    assert not np.shares_memory(made, source)
-
-
 @pytest.mark.parametrize("copy", COPIES)
 def test_a_masked_array_is_refused(copy):
     masked = np.ma.array([1, 2], mask=[0, 1])

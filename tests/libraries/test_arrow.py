@@ -266,41 +266,6 @@ def test_a_copy_of_chunks_is_not_copied_again():
         assert asdlpack(chunks, copy=copy).nbytes == 256 << 20
 
 
-# Nulls.
-
-
-def test_nulls_outside_a_slice_are_none():
-    array = pa.array([None, 1, 2, None], pa.int32())
-    assert np.from_dlpack(asdlpack(only_arrow(array[1:3]))).tolist() == [1, 2]
-    array = pa.array([None, [1, None], [2, 3]], pa.list_(pa.int32(), 2))
-    assert np.from_dlpack(asdlpack(only_arrow(array[2:]))).tolist() == [[2, 3]]
-
-
-# Refusals.
-
-
-@pytest.mark.parametrize(
-    ("obj", "said"),
-    [
-        (
-            lambda: pl.Series([1]).cast(pl.Datetime("us", "America/Argentina/Buenos_Aires")),
-            r"Buenos_Aires.*times; .*to_physical\(\)",
-        ),
-        (lambda: pa.table({"a": [1], "b": [2], "c": [3], "d": ["4"]}), 'column "d": Arrow format "u": text'),
-        (lambda: pa.table({"a": [{"b": 1}]}), "structure"),
-        (lambda: pl.Series([{"a": 1, "b": 2.5}]), 'column "b": float64, where column "a" has int64'),
-        (lambda: pl.Series([{"a": 1}, None, {"a": 3}]), "1 of 3 items are null"),
-        (lambda: pl.Series([[[1, 2], None], None], dtype=pl.Array(pl.Int8, (2, 2))), "4 of 8 items are null"),
-        (lambda: duckdb.sql("select null::integer as a"), "1 of 1 items are null"),
-    ],
-)
-@pytest.mark.parametrize("copy", [False, None, True])
-def test_arrow_data_that_dlpack_can_not_describe_is_refused(obj, said, copy):
-    """Go's tables have the formats, test_ways_out_libraries.py the ways out."""
-    with pytest.raises(BufferError, match=said):
-        asdlpack(obj(), copy=copy)
-
-
 # The protocols themselves.
 
 
@@ -438,11 +403,3 @@ def test_the_shape_of_a_table_that_is_not_an_array_is_not_read():
             raise AssertionError
 
     assert asdlpack(Table()).shape == (24,)
-
-
-@pytest.mark.parametrize(
-    "source", [chunked([1, 2], [3, 4]), pd.Series([True, False] * 2), pl.Series([True, False] * 2)], ids=type
-)
-def test_a_refused_copy_of_what_a_stream_gave_says_why(source):
-    with pytest.raises(ValueError, match=r"source is \w+ \(4,\), target is float32 \(4,\)"):
-        copy_into(source, np.zeros(4, "f4"))

@@ -157,11 +157,6 @@ def test_numbers_of_pandas_that_arrow_lacks_become_a_matrix(dtype):
     assert result.flags.c_contiguous
 
 
-def test_types_of_pandas_are_not_widened():
-    frame = pd.DataFrame({"a": np.ones(2, "f4"), "b": np.ones(2, "f8")})
-    refused(lambda: asdlpack(frame, copy=None), "column-types", column="b")
-
-
 @pytest.mark.parametrize("dtype", ["Float64", "boolean"])
 def test_missing_values_of_pandas_extensions_are_nulls(dtype):
     frame = pd.DataFrame({"a": [1, 0], "b": [1, None]}, dtype=dtype)
@@ -211,11 +206,6 @@ def test_fixed_size_binary_is_shared_as_any_type(make):
     x = frombuffer(make(array), "bfloat16", (-1, 2))
     assert (x.shape, x.readonly, x.pointer) == ((2, 2), True, array.buffers()[1].address + 4)
     assert bytes(frombuffer(x, "uint8")) == b"efghijkl"
-
-
-def test_fixed_size_binary_of_a_table_column():
-    table = pa.table({"id": [1, 2], "data": pa.array([b"ab", b"cd"], pa.binary(2))})
-    assert np.from_dlpack(frombuffer(table["data"], "uint8", (-1, 2))).tolist() == [[97, 98], [99, 100]]
 
 
 def test_bytes_of_any_length_are_refused():

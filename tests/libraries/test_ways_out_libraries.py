@@ -181,11 +181,8 @@ REFUSED = [
     ("pl.Series([1, 2.5], dtype=pl.Object)", "numpy.asarray(obj).astype('float64')", [1, 2.5]),
     ("pa.chunked_array([[1], [2]])", "copy=None to copy them into one"),
     ("pl.concat([pl.Series([1]), pl.Series([2])], rechunk=False)", "copy=None to copy them into one"),
-    ("pa.table({'a': [1], 'b': [2]})", "copy=None to copy them into one matrix"),
-    ("pl.DataFrame({'a': [1], 'b': [2]})", "copy=None to copy them into one matrix"),
     ("COLUMNS.to_reader()", "copy=None to copy them into one matrix", [[7, 2]]),
     ("pa.table({'a': [1, None]}).to_reader()", "pyarrow.table(obj)['a'].combine_chunks().fill_null(0)"),
-    ("duckdb.connect().sql('select 1 a, 2 b')", "copy=None to copy them into one matrix"),
     ("duckdb.connect().sql('select 1 a, 2.5::double b')", "obj['a']"),
     (
         "pa.table({'a': [1], 'b': [1.5]})",
