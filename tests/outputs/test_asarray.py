@@ -10,7 +10,6 @@ from dlpack import asdlpack
 from support.alone import python
 from support.capi import on_device
 from support.exchange_api import raising
-from support.layouts import DTYPES, LAYOUTS
 from support.small_types import ALL, bits, numbers
 
 TAKE = {
@@ -19,19 +18,6 @@ TAKE = {
     "numpy.array": lambda x: np.array(x, copy=None),
     "__array__": lambda x: x.__array__(),
 }
-
-
-@pytest.mark.parametrize("take", TAKE)
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_every_dtype_of_numpy_in_every_layout_is_shared(dtype, layout, take):
-    array = LAYOUTS[layout](dtype)
-    out = TAKE[take](asdlpack(array))
-    np.testing.assert_array_equal(out, array, strict=True)
-    if array.size:
-        assert out.ctypes.data == array.ctypes.data
-        out[...] = 1 - out
-        np.testing.assert_array_equal(out, array, strict=True)
 
 
 VIEWS = {

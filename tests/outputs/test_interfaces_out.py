@@ -12,6 +12,7 @@ from dlpack._abi import capsule_pointer
 from support.capi import SUBBYTE_TYPE_PADDED, Exporter, Managed, PyArrayInterface, Speaks, address, on_device
 from support.exchange_api import raising
 from support.layouts import DTYPES, LAYOUTS, PROTOCOLS
+from support.producers import Producer
 from support.refusals import refused
 from support.small_types import ALL, in_numpy
 
@@ -180,51 +181,37 @@ def test_the_cuda_interface_tells_all_that_its_version_3_asks_for():
     assert on_device((13, 0)).__cuda_array_interface__["stream"] == 1
 
 
-class OnCUDA:
-    """A producer on CUDA: records the streams that it is asked for, and gives the memory at these addresses in turn."""
-
-    def __init__(self, *addresses):
-        self.addresses = list(addresses)
-        self.streams = []
-        self.given = []
-
-    def __dlpack__(self, *, stream=None, max_version=None, **_):
-        self.streams.append(stream)
-        data = self.addresses.pop(0) if len(self.addresses) > 1 else self.addresses[0]
-        self.given.append(Managed(data, shape=(3,), device=CUDA))
-        return self.given[-1].capsule()
-
-    def __dlpack_device__(self):
-        return CUDA
+def of_cuda(data=4096):
+    return Managed(data, shape=(3,), device=CUDA)
 
 
 def test_producer_orders_its_work_each_time_its_cuda_interface_is_read():
-    asked = OnCUDA(4096)
-    x = asdlpack(asked)
+    given = []
+    producer = Producer(lambda **_: given.append(of_cuda()) or given[-1].capsule(), CUDA)
+    x = asdlpack(producer)
     assert x.shape == (3,)
-    assert asked.streams == [-1]  # to look at the memory, no work need be waited for
-    for count in 1, 2:
+    for count in 0, 1, 2:  # to look at the memory, no work need be waited for
+        assert [words.get("stream") for words in producer.asked] == [-1] + [1] * count
         assert x.__cuda_array_interface__["stream"] == 1
-        assert asked.streams == [-1] + [1] * count
-    assert [managed.deleted for managed in asked.given] == [0, 1, 1]
+    assert [managed.deleted for managed in given] == [0, 1, 1, 1]
     del x
-    assert asked.given[0].deleted == 1
+    assert given[0].deleted == 1
 
 
 def test_memory_that_is_another_at_each_export_has_no_cuda_interface():
-    x = asdlpack(OnCUDA(4096, 8192))
+    addresses = iter([4096, 8192, 8192])
+    x = asdlpack(Producer(lambda **_: of_cuda(next(addresses)).capsule(), CUDA))
     refused(lambda: x.__cuda_array_interface__, "other-memory", AttributeError)
     assert x.pointer == 4096
 
 
 def test_a_producer_that_cannot_order_its_work_has_no_cuda_interface():
-    class Refuses(OnCUDA):
-        def __dlpack__(self, *, stream=None, **arguments):
-            if stream == 1:
-                raise BufferError("no such stream here")
-            return super().__dlpack__(stream=stream, **arguments)
+    def dlpack(stream=None, **_):
+        if stream == 1:
+            raise BufferError("no such stream here")
+        return of_cuda().capsule()
 
-    x = asdlpack(Refuses(4096))
+    x = asdlpack(Producer(dlpack, CUDA))
     assert there(x) == []
     with pytest.raises(AttributeError, match="no such stream here"):
         x.__cuda_array_interface__  # noqa: B018
