@@ -7,7 +7,6 @@ import ctypes
 import datetime
 import gzip
 import io
-import lzma
 import mmap
 import multiprocessing
 import os
@@ -243,7 +242,6 @@ def plain(path, content, mode, **options):
 READABLE = {
     "gzip": (lambda path: compressed(path, gzip, "rb"), "obj.read()"),
     "bz2": (lambda path: compressed(path, bz2, "rb"), "obj.read()"),
-    "lzma": (lambda path: compressed(path, lzma, "rb"), "obj.read()"),
     "text in gzip": (lambda path: compressed(path, gzip, "rt"), "obj.read().encode()"),
     "a member of a zip file": (lambda path: archive(path, zipfile.ZipFile, "write").open("name"), "obj.read()"),
     "a member of a tar file": (lambda path: archive(path, tarfile.TarFile, "add").extractfile("name"), "obj.read()"),
