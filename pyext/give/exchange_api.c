@@ -18,8 +18,7 @@ static DLPackObject *checked(PyObject *obj)
     return (DLPackObject *)obj;
 }
 
-/* Lets the legacy default stream wait for the memory. -1: error. */
-static int order_before_default_stream(struct memory *self)
+int order_before_default_stream(struct memory *self)
 {
     if (needs_no_ordering(self)) {
         return 0;

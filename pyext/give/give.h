@@ -2,7 +2,7 @@
  * exchange API.
  *
  * Ownership: an export holds a reference to the object with the tensor, which keeps the memory alive. Errors: NULL or
- * -1 with an exception set. */
+ * -1 with an exception set; attributes that don't apply raise AttributeError. */
 #ifndef DLPACK_GIVE_H
 #define DLPACK_GIVE_H
 
@@ -20,11 +20,14 @@ PyObject *exchange_api(void);
 /* Makes a managed tensor, of a delegate as its producer exports it now; the caller's. NULL: error. */
 DLManagedTensorVersioned *managed_tensor_of(DLPackObject *self);
 
+/* Lets the legacy default stream wait for the memory. -1: error. */
+int order_before_default_stream(struct memory *self);
+
 /* export_buffer.c: the type's slot bf_getbuffer */
 int object_get_buffer(PyObject *self, Py_buffer *view, int flags);
 
-/* export_interface.c: makes the capsule of __array_struct__; the data type has a typestr */
-PyObject *make_array_struct(struct memory *self);
+/* export_interface.c: the three array interfaces; AttributeError if one doesn't apply */
+PyObject *get_interface(PyObject *self, void *attribute);
 
 /* export_arrow.c: dlpack._dlpack._export_column(x, texts, of_device): the capsules of Arrow's schema and array of x, which
  * is contiguous memory. texts: of dlpack._arrow.describe_column. */

@@ -67,10 +67,9 @@ static PyObject *dtype_of(const char *name, bool padded)
     X(_is_column_major, tensor_of, PyBool_FromLong(object_is_compact(x, 'F')), NULL)                                   \
     X(_address, tensor_of, PyLong_FromVoidPtr(object_address(x)), NULL)                                                \
     X(_typestr, tensor_of, PyUnicode_FromString(x->names.typestr), NULL)                                               \
-    X(_array_struct, tensor_of, make_array_struct(x), NULL)                                                            \
     X(_arrow_format, tensor_of, PyUnicode_FromString(x->names.arrow), NULL)                                            \
     X(_copy, , Py_BuildValue("O", copy_value(x->copy)), NULL)                                                          \
-    X(_stream, tensor_of, PyLong_FromLongLong(producer_stream(x)), NULL)                                               \
+    X(_stream, tensor_of, PyLong_FromLongLong(x->stream), NULL)                                                        \
     X(_version, tensor_of, Py_BuildValue("(II)", x->version.major, x->version.minor), NULL)                            \
     X(_flags, tensor_of, PyLong_FromUnsignedLongLong(x->flags), NULL)
 
@@ -83,7 +82,11 @@ static PyObject *dtype_of(const char *name, bool padded)
 ATTRIBUTES(GETTER)
 
 #define ATTRIBUTE(name, object_of, value, doc) {#name, (getter)get_##name, NULL, doc, NULL},
+#define INTERFACE(name, doc) {name, get_interface, NULL, doc, name}
 static PyGetSetDef object_attributes[] = {
+    INTERFACE("__array_interface__", "Version 3, of memory that the CPU can read; absent where it does not apply."),
+    INTERFACE("__array_struct__", "The same as a C structure in a capsule."),
+    INTERFACE("__cuda_array_interface__", "Version 3, of memory of CUDA; absent elsewhere."),
     ATTRIBUTES(ATTRIBUTE){NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from sys import byteorder
 
 from ._dlpack import _export_column
-from ._errors import hint_for, refuse, refused_by_frame
-from ._foreign import CPU, OF_CUDA, is_a, printable, short_repr, shorten
+from ._errors import hint_for, refuse, refuse_in_words, refused_by_frame
+from ._foreign import CPU, OF_CUDA, is_a, printable, shorten
 from ._refusals import Cure, as_refusal, pass_copy, refusal, reworded
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
@@ -107,9 +107,7 @@ def arrow_device_array(self: DLPackObject, requested_schema: object = None, **kw
     """
     for name, value in kwargs.items():
         if value is not None:
-            found = short_repr(name)
-            said = f"__arrow_c_device_array__: unknown keyword {found}; expected None"
-            raise refusal(NotImplementedError, "unknown-keyword", said, found=found)
+            raise refuse_in_words("unknown-keyword", name)
     x = self._ordered
     device = x.__dlpack_device__()[0]
     if device != CPU:

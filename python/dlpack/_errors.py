@@ -253,6 +253,11 @@ REFUSALS_OF_C: dict[str, tuple[Any, ...]] = {
         "torch.Tensor has its negative bit set (is_neg): its items are stored negated, which DLPack can't say",
         "pass obj.resolve_neg()",
     ),
+    "unknown-keyword": (
+        NotImplementedError,
+        "unknown-keyword",
+        "__arrow_c_device_array__: unknown keyword {found}; expected None",
+    ),
     "no-arrow-pair": (
         ValueError,
         "wrong-answer",

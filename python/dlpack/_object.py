@@ -7,11 +7,10 @@ from time import sleep
 
 from . import _pickle
 from ._arrow import arrow_array, arrow_device_array
-from ._delegate import is_refusal, refusal_kinds
-from ._dlpack import _LEGACY_STREAM, _newest_version, _stop_deleters, asdlpack
+from ._dlpack import _stop_deleters, asdlpack
 from ._docs import DOCS
 from ._errors import as_unpacked, device_text, refuse
-from ._foreign import CUDA, CUDA_MANAGED, PROTOCOLS, bare, exception_text, type_name
+from ._foreign import PROTOCOLS, bare, exception_text, type_name
 from ._refusals import IMMUTABLE, as_refusal, quoted, refusal
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
@@ -141,38 +140,6 @@ def interface(x: DLPackObject, stream: int | None = None) -> dict[str, Any]:
     return made
 
 
-def interface_of(x: DLPackObject, name: str) -> Any:
-    of_cuda = name == "__cuda_array_interface__"
-    tensor = x._tensor if of_cuda else x._on_cpu
-    if of_cuda and tensor.__dlpack_device__()[0] not in (CUDA, CUDA_MANAGED):
-        raise refuse(tensor, "not-on-cuda", AttributeError)
-    if not tensor._typestr:
-        raise refuse(tensor, "no-typestr")
-    if not of_cuda:
-        return tensor._array_struct if name == "__array_struct__" else interface(tensor)
-    tensor = x._ordered
-    stream = tensor._stream
-    if stream < 0:  # an event; the interface has only streams
-        tensor.__dlpack__(max_version=_newest_version)  # orders the memory before the default stream
-        stream = _LEGACY_STREAM
-    return interface(tensor, stream)
-
-
-def spoken(name: str, doc: str) -> property:
-    """Returns the property of an array interface, which raises AttributeError if that does not apply."""
-
-    # Defaults, as in `lacking`.
-    def get(x: DLPackObject, name: str = name) -> Any:
-        try:
-            return interface_of(x, name)
-        except refusal_kinds as error:
-            if not is_refusal(error):
-                raise
-            raise absent(name, error) from None
-
-    return property(get, doc=doc)
-
-
 def absent(attribute: str, error: Exception) -> Exception:
     old, (said, cure) = as_refusal(error), quoted(error)
     return refusal(AttributeError, old.reason, f"{attribute}: {said}", cure, **old.details)
@@ -229,10 +196,7 @@ def add_members(namespace: dict[str, object]) -> None:
     namespace.update(
         METHODS,
         __doc__=DOCS["DLPackObject"],
-        __array_interface__=spoken("__array_interface__", "Version 3, of memory that the CPU can read, else absent."),
-        __array_struct__=spoken("__array_struct__", "The same as a C structure in a capsule."),
         __bytes__=tobytes,
-        __cuda_array_interface__=spoken("__cuda_array_interface__", "Version 3, of memory of CUDA, else absent."),
         __dir__=present,
         __numpy_dtype__=property(numpy_dtype),
         __rich_repr__=for_rich,
