@@ -1,5 +1,5 @@
-/* export_arrow.c: exports a DLPackObject's memory as a column of the Arrow PyCapsule interface. dlpack._arrow has its
- * methods.
+/* export_arrow.c: exports a DLPackObject's memory by __arrow_c_array__ and __arrow_c_device_array__, the Arrow PyCapsule
+ * interface.
  *
  * It is C because the structures of the Arrow C data interface are, and they are released on any thread, at any time.
  * Memory of several dimensions becomes a column of lists, whose child has the items. A consumer may move each structure
@@ -56,9 +56,10 @@ static void release_array(struct ArrowArray *array)
 enum { ITEM_FORMAT = 0, ITEM_METADATA = 8, LIST_FORMAT = 88, LIST_METADATA = 112 };
 
 /* Makes a block for contiguous memory; the two capsules are users of it. NULL: error. */
-static struct block *make_block(struct memory *self, const char *texts, size_t size)
+static struct block *make_block(struct memory *self, PyObject *texts)
 {
-    bool has_lists = size > LIST_FORMAT, has_metadata = texts[ITEM_METADATA] != 0;
+    size_t size = (size_t)PyBytes_Size(texts);
+    bool has_lists = size > LIST_FORMAT, has_metadata = PyBytes_AsString(texts)[ITEM_METADATA] != 0;
     struct block *block = malloc(sizeof *block + size);
     if (block == NULL) {
         PyErr_NoMemory();
@@ -84,7 +85,7 @@ static struct block *make_block(struct memory *self, const char *texts, size_t s
         .owner = Py_NewRef((PyObject *)self),
         .buffers = {NULL, self->tensor.data},
     };
-    memcpy(block->texts, texts, size);
+    memcpy(block->texts, PyBytes_AsString(texts), size);
     if (has_lists) {
         block->schema_child = block->schema;
         block->schema_child.name = "item";
@@ -129,20 +130,69 @@ static PyObject *make_capsule(struct block *block, void *structure, const char *
     return capsule;
 }
 
-PyObject *export_column(PyObject *Py_UNUSED(module), PyObject *args)
+/* Makes both capsules. */
+static PyObject *make_pair(struct memory *self, const char *name)
 {
-    struct memory *self;
-    const char *texts;
-    Py_ssize_t size;
-    int of_device;
-    if (!PyArg_ParseTuple(args, "O!y#p", DLPackObject_type, &self, &texts, &size, &of_device)) {
-        return NULL;
-    }
-    struct block *block = make_block(self, texts, (size_t)size);
+    PyObject *texts =
+        call_python(python.describe_column,
+                    Py_BuildValue("(OsO)", self, self->names.arrow, object_is_compact(self, 'C') ? Py_True : Py_False));
+    struct block *block = texts == NULL ? NULL : make_block(self, texts);
+    Py_XDECREF(texts);
     if (block == NULL) {
         return NULL;
     }
     PyObject *schema = make_capsule(block, &block->schema, "arrow_schema");
-    const char *name = of_device ? "arrow_device_array" : "arrow_array";
     return Py_BuildValue("(NN)", schema, make_capsule(block, &block->outer.array, name));
+}
+
+PyObject *object_arrow_c_array(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    PyObject *requested_schema; /* ignored, as the interface allows; the consumer converts */
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O:__arrow_c_array__", (char *[]){"requested_schema", NULL},
+                                     &requested_schema)) {
+        return NULL;
+    }
+    struct memory *holder = cpu_tensor_of((DLPackObject *)self);
+    return holder == NULL ? NULL : make_pair(holder, "arrow_array");
+}
+
+/* Like tensor_of, but a new reference, and waits for work on the memory to end. So no event is needed, whose release
+ * would need the driver. */
+static struct memory *complete_tensor_of(DLPackObject *self)
+{
+    struct memory *ordered = ordered_tensor_of(self);
+    if (ordered == NULL || ordered->tensor.device.device_type == kDLCPU) {
+        return ordered;
+    }
+    struct memory *complete = NULL;
+    switch (ordered->tensor.device.device_type) {
+    case kDLCUDA:
+    case kDLCUDAHost:
+    case kDLCUDAManaged:
+        complete = object_meeting(ordered, &(struct terms){.exports = EXPORTS_COMPLETE});
+        break;
+    default:
+        object_refuse(ordered, "no-arrow-device");
+    }
+    Py_DECREF((PyObject *)ordered);
+    return complete;
+}
+
+PyObject *object_arrow_c_device_array(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    PyObject *requested_schema, *name, *value; /* requested_schema is ignored, as above */
+    Py_ssize_t at = 0;
+    if (!PyArg_ParseTuple(args, "|O:__arrow_c_device_array__", &requested_schema)) {
+        return NULL;
+    }
+    while (keywords != NULL && PyDict_Next(keywords, &at, &name, &value)) {
+        if (value != Py_None && PyUnicode_CompareWithASCIIString(name, "requested_schema") != 0) {
+            check_in_python(python.refuse_in_words, Py_BuildValue("(sO)", "unknown-keyword", name));
+            return NULL;
+        }
+    }
+    struct memory *complete = complete_tensor_of((DLPackObject *)self);
+    PyObject *pair = complete == NULL ? NULL : make_pair(complete, "arrow_device_array");
+    Py_XDECREF((PyObject *)complete);
+    return pair;
 }

@@ -29,8 +29,8 @@ int object_get_buffer(PyObject *self, Py_buffer *view, int flags);
 /* export_interface.c: the three array interfaces; AttributeError if one doesn't apply */
 PyObject *get_interface(PyObject *self, void *attribute);
 
-/* export_arrow.c: dlpack._dlpack._export_column(x, texts, of_device): the capsules of Arrow's schema and array of x, which
- * is contiguous memory. texts: of dlpack._arrow.describe_column. */
-PyObject *export_column(PyObject *module, PyObject *args);
+/* export_arrow.c: DLPackObject.__arrow_c_array__ and __arrow_c_device_array__ */
+PyObject *object_arrow_c_array(PyObject *self, PyObject *args, PyObject *keywords);
+PyObject *object_arrow_c_device_array(PyObject *self, PyObject *args, PyObject *keywords);
 
 #endif

@@ -57,7 +57,6 @@ static PyObject *dtype_of(const char *name, bool padded)
     X(_tensor, tensor_of, Py_NewRef((PyObject *)x), NULL)                                                              \
     X(_ordered, , (PyObject *)ordered_tensor_of(x), NULL)                                                              \
     X(_on_cpu, cpu_tensor_of, Py_NewRef((PyObject *)x), NULL)                                                          \
-    X(_complete, tensor_of, (PyObject *)object_meeting(x, &(struct terms){.exports = EXPORTS_COMPLETE}), NULL)         \
     X(_byte_offset, tensor_of, PyLong_FromUnsignedLongLong(x->tensor.byte_offset), NULL)                               \
     X(_byte_strides, tensor_of, tuple_of(byte_strides(x), x->tensor.ndim), NULL)                                       \
     X(_is_copy, tensor_of, PyBool_FromLong(holds_memory(&x->hold)), NULL)                                              \
@@ -67,7 +66,6 @@ static PyObject *dtype_of(const char *name, bool padded)
     X(_is_column_major, tensor_of, PyBool_FromLong(object_is_compact(x, 'F')), NULL)                                   \
     X(_address, tensor_of, PyLong_FromVoidPtr(object_address(x)), NULL)                                                \
     X(_typestr, tensor_of, PyUnicode_FromString(x->names.typestr), NULL)                                               \
-    X(_arrow_format, tensor_of, PyUnicode_FromString(x->names.arrow), NULL)                                            \
     X(_copy, , Py_BuildValue("O", copy_value(x->copy)), NULL)                                                          \
     X(_stream, tensor_of, PyLong_FromLongLong(x->stream), NULL)                                                        \
     X(_version, tensor_of, Py_BuildValue("(II)", x->version.major, x->version.minor), NULL)                            \
@@ -206,6 +204,9 @@ static PyObject *object_dlpack_device(DLPackObject *self, PyObject *Py_UNUSED(ig
 static PyMethodDef object_methods[] = {
     {"__dlpack__", (PyCFunction)(void (*)(void))object_dlpack, METH_FASTCALL | METH_KEYWORDS, NULL},
     {"__dlpack_device__", (PyCFunction)object_dlpack_device, METH_NOARGS, NULL},
+    {"__arrow_c_array__", (PyCFunction)(void (*)(void))object_arrow_c_array, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"__arrow_c_device_array__", (PyCFunction)(void (*)(void))object_arrow_c_device_array, METH_VARARGS | METH_KEYWORDS,
+     NULL},
     {NULL, NULL, 0, NULL},
 };
 

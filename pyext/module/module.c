@@ -195,7 +195,6 @@ static PyMethodDef module_methods[] = {
     {"_register_structures", register_structures, METH_VARARGS, NULL},
     {"_share_structure", share_structure, METH_VARARGS, NULL},
     {"_keep", keep, METH_VARARGS, NULL},
-    {"_export_column", export_column, METH_VARARGS, NULL},
     {"_structure_reader", structure_reader_of, METH_O, NULL},
     {"_start_copy", start_copy, METH_O, NULL},
     {"_stop_deleters", stop_deleters, METH_NOARGS, NULL},

@@ -112,13 +112,14 @@ bool plain_text(PyObject *value, const char **text);             /* UTF-8 withou
 #define PYTHON_FUNCTIONS(F)                                                                                            \
     F(name_hidden), F(no_buffer), F(partial), F(plain_asdlpack), F(plain_copy_into), F(plain_dlpack),                  \
         F(plain_from_pointer), F(plain_frombuffer), F(plain_to), F(takers), F(types_refused), F(plain_interface),      \
-        F(buffer_in), F(refuse_bytes), F(refuse_mask), F(refuse_pointer), F(refuse_tensor), F(check_rows), F(explain), \
-        F(device_answered), F(exchange_checks), F(export_keywords), F(export_otherwise), F(import_refused),            \
-        F(import_tensor), F(move), F(refusal_kinds), F(refuse_copy), F(device), F(doc), F(buffer_error),               \
-        F(capsule_name), F(no_capsule), F(no_holder), F(no_protocol), F(refuse_in_words), F(absent), F(add_members),   \
-        F(interface), F(no_array), F(refuse), F(repr_of), F(shares_by_both), F(is_numpy_scalar), F(about_side), F(read_only_target),              \
-        F(sides_were_read), F(start_failed), F(stream_failed), F(other_method), F(kind_and_message), F(refused),       \
-        F(DType), F(PaddedDType), F(dtypes), F(frame_source)
+        F(buffer_in), F(refuse_bytes), F(refuse_mask), F(refuse_pointer), F(refuse_tensor), F(check_rows),             \
+        F(describe_column), F(explain), F(device_answered), F(exchange_checks), F(export_keywords),                    \
+        F(export_otherwise), F(import_refused), F(import_tensor), F(move), F(refusal_kinds), F(refuse_copy),           \
+        F(device), F(doc), F(buffer_error), F(capsule_name), F(no_capsule), F(no_holder), F(no_protocol),              \
+        F(refuse_in_words), F(absent), F(add_members), F(interface), F(no_array), F(refuse), F(repr_of),               \
+        F(shares_by_both), F(is_numpy_scalar), F(about_side), F(read_only_target), F(sides_were_read),                 \
+        F(start_failed), F(stream_failed), F(other_method), F(kind_and_message), F(refused), F(DType), F(PaddedDType), \
+        F(dtypes), F(frame_source)
 
 #define PYTHON_MEMBER(name) *name
 extern struct python_functions {

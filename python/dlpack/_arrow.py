@@ -1,12 +1,11 @@
-"""The methods __arrow_c_array__ and __arrow_c_device_array__; for C: check that a table is an array, explain errors."""
+"""Help C with Arrow: check that a table is an array, describe an exported column, explain errors."""
 
 from __future__ import annotations
 
 from sys import byteorder
 
-from ._dlpack import _export_column
-from ._errors import hint_for, refuse, refuse_in_words, refused_by_frame
-from ._foreign import CPU, OF_CUDA, is_a, printable, shorten
+from ._errors import hint_for, refuse, refused_by_frame
+from ._foreign import is_a, printable, shorten
 from ._refusals import Cure, as_refusal, pass_copy, refusal, reworded
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
@@ -89,55 +88,26 @@ def explain(obj: object, protocol: str, error: Exception) -> Exception:
     return stream_failed(obj, protocol, error)
 
 
-def arrow_array(self: DLPackObject, requested_schema: object = None) -> Any:
-    """Return (schema capsule, array capsule) of the Arrow PyCapsule interface, for contiguous (row-major) CPU memory.
-
-    Memory of several dimensions is exported as arrow.fixed_shape_tensor, bool as arrow.bool8. requested_schema is
-    ignored, as the interface allows. Raises BufferError if Arrow can't describe the memory.
-    """
-    x = self._on_cpu
-    return _export_column(x, describe_column(x), False)
-
-
-def arrow_device_array(self: DLPackObject, requested_schema: object = None, **kwargs: object) -> Any:
-    """Return (schema capsule, device array capsule), as __arrow_c_array__ does, for memory of the CPU or of CUDA.
-
-    Waits until the work on CUDA memory has ended; sync_event is NULL. Raises NotImplementedError for a keyword that
-    is not None, as the interface says.
-    """
-    for name, value in kwargs.items():
-        if value is not None:
-            raise refuse_in_words("unknown-keyword", name)
-    x = self._ordered
-    device = x.__dlpack_device__()[0]
-    if device != CPU:
-        if device not in OF_CUDA:
-            raise refuse(x, "no-arrow-device")
-        x = x._complete  # an event's release would need the driver
-    return _export_column(x, describe_column(x), True)
-
-
-def describe_column(x: DLPackObject) -> bytes:
+def describe_column(x: DLPackObject, letter: str, is_compact: bool) -> bytes | Exception:
     """Returns the format of x's items in 8 bytes, and their metadata in 80. If x has two dimensions or more, its rows
     are lists: their format follows in 24 bytes, then the metadata that make them tensors. C relies on these lengths."""
-    letter, is_compact = x._arrow_format, x._is_row_major
     if letter not in ITEMS:
-        raise refuse(x, "no-arrow-type")
+        return refuse(x, "no-arrow-type")
     items = BOOLEANS if x.dtype == "bool" else ITEMS[letter]
     if is_compact and x.ndim == 1:
         return items
     shape = x.shape
     if not shape:
         said = "shape (): expected one dimension or more, as Arrow's arrays have a length"
-        raise refusal(BufferError, "no-dimension", said, "numpy.asarray(x).reshape(1) has one", shape=shape)
+        return refusal(BufferError, "no-dimension", said, "numpy.asarray(x).reshape(1) has one", shape=shape)
     if not is_compact:
-        raise refuse(x, "not-row-major")
+        return refuse(x, "not-row-major")
     size = 1  # importing math for math.prod would take a tenth of this package's import time
     for length in shape[1:]:
         size *= length
     if size >= 1 << 31:
         said = f"shape: rows of {size} items; expected at most {(1 << 31) - 1}, the longest of Arrow's fixed-size lists"
-        raise refusal(BufferError, "long-rows", said, "numpy.asarray(x).reshape(-1) has no rows", shape=shape)
+        return refusal(BufferError, "long-rows", said, "numpy.asarray(x).reshape(-1) has no rows", shape=shape)
     parameters = '{"shape":[' + ",".join(map(str, shape[1:])) + "]}"
     return items + f"+w:{size}".encode().ljust(24, b"\0") + extension("arrow.fixed_shape_tensor", parameters)
 

@@ -35,6 +35,7 @@ _connect(
         "refuse_pointer": _calls.refuse_pointer,
         "refuse_tensor": _calls.refuse_tensor,
         "check_rows": _arrow.check_rows,
+        "describe_column": _arrow.describe_column,
         "explain": _arrow.explain,
         "frame_source": _arrow.frame_source,
         "other_method": _arrow.other_method,

@@ -25,7 +25,7 @@ from ._dlpack import (
     frombuffer,
 )
 from ._errors import check_stream_named, flat_bytes, refused_by_all, wrong_answer
-from ._foreign import CPU, CUDA, CUDA_MANAGED, OF_CUDA, bare, type_name
+from ._foreign import bare, type_name
 from ._refusals import refusal
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
@@ -47,6 +47,8 @@ refusal_kinds = BufferError, TypeError, ValueError, RuntimeError, ImportError
 KEYWORDS = "stream", "max_version", "dl_device", "copy"
 NO_ORDERING = -1
 OF_OTHERS = 2  # isbuiltin of a numpy type that another library has made
+CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
+OF_CUDA = CUDA, CUDA_HOST, CUDA_MANAGED
 TAKE_DEFAULT_STREAM = CUDA, CUDA_MANAGED  # torch's pinned tensors, kDLCUDAHost, accept no stream
 MOST_NESTED = 4  # nested calls of producers; a deeper producer is asked once
 

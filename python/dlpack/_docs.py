@@ -193,6 +193,22 @@ __dlpack_device__($self)
 --
 
 Return (device type, device id) as ints.""",
+    "__arrow_c_array__": """\
+__arrow_c_array__($self, requested_schema=None)
+--
+
+Return (schema capsule, array capsule) of the Arrow PyCapsule interface, for contiguous (row-major) CPU memory.
+
+Memory of several dimensions is exported as arrow.fixed_shape_tensor, bool as arrow.bool8. requested_schema is
+ignored, as the interface allows. Raises BufferError if Arrow can't describe the memory.""",
+    "__arrow_c_device_array__": """\
+__arrow_c_device_array__($self, requested_schema=None, **kwargs)
+--
+
+Return (schema capsule, device array capsule), as __arrow_c_array__ does, for memory of the CPU or of CUDA.
+
+Waits until the work on CUDA memory has ended; sync_event is NULL. Raises NotImplementedError for a keyword that
+is not None, as the interface says.""",
     "_inspect": "Returns (name, tensor or None) of a capsule, for dlpack.describe, without consuming it.",
     "_connect": "Gives the extension, by name, the Python functions that it calls.",
     "_import": "Imports a capsule from the producer of a DLPackObject; returns the tensor, or the error.",
@@ -202,7 +218,6 @@ Return (device type, device id) as ints.""",
     "_structure_reader": "Returns the registered function if obj is a structure or a ctypes pointer to one; else None.",
     "_share_structure": "Returns the tensor of a structure, for dlpack.structs.",
     "_keep": "Returns a new object of a DLPackObject's memory that keeps another object alive, or is read-only.",
-    "_export_column": "Returns the capsules of Arrow's schema and array of a DLPackObject, for dlpack._arrow.",
     "_start_copy": "Starts the Go core from a copy of its file; returns what failed.",
     "_stop_deleters": "Lets no more deleters begin to use Python; returns True while some still use it.",
     "_core_calls": "Counts the calls into the Go core that this process has made.",

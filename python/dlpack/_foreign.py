@@ -31,9 +31,6 @@ IN_ML_DTYPES = (
 # The package that gives numpy a data type.
 INSTALLED = dict.fromkeys([*IN_ML_DTYPES.split(), *SMALL_IN_ML_DTYPES], "ml_dtypes")
 INSTALLED |= dict.fromkeys(["complex32", "bcomplex32"], "ml_dtypes 0.6")
-# Device types of dlpack.h. _device.py has all; importing enum takes longer than all the rest.
-CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
-OF_CUDA = CUDA, CUDA_HOST, CUDA_MANAGED
 MOST = 100  # characters quoted of a foreign text
 NO_MEMORY = MemoryError, SystemError  # CPython 3.11 may lose a MemoryError and raise SystemError
 

@@ -6,7 +6,6 @@ import atexit
 from time import sleep
 
 from . import _pickle
-from ._arrow import arrow_array, arrow_device_array
 from ._dlpack import _stop_deleters, asdlpack
 from ._docs import DOCS
 from ._errors import as_unpacked, device_text, refuse
@@ -180,27 +179,22 @@ def tobytes(self: DLPackObject) -> bytes:
     return b"".join([x if x._is_row_major else asdlpack(x, copy=True)])  # join asks the buffer for no format
 
 
-METHODS: dict[str, Any] = {
-    "__array__": to_numpy,
-    "__arrow_c_array__": arrow_array,
-    "__arrow_c_device_array__": arrow_device_array,
-    "tobytes": tobytes,
-    **_pickle.MEMBERS,
-}
+to_numpy.__name__, to_numpy.__qualname__ = "__array__", "DLPackObject.__array__"  # the name in errors
+tobytes.__qualname__ = "DLPackObject.tobytes"
 
 
 def add_members(namespace: dict[str, object]) -> None:
     """Adds the members of the type DLPackObject that type.c does not define."""
-    for name, method in METHODS.items():
-        method.__name__, method.__qualname__ = name, f"DLPackObject.{name}"  # the name that errors and profilers show
     namespace.update(
-        METHODS,
         __doc__=DOCS["DLPackObject"],
+        __array__=to_numpy,
         __bytes__=tobytes,
         __dir__=present,
         __numpy_dtype__=property(numpy_dtype),
         __rich_repr__=for_rich,
         _repr_html_=to_html,
+        tobytes=tobytes,
+        **_pickle.MEMBERS,
         **{name: lacking(name, instead) for name, instead in INSTEAD.items()},
     )
 

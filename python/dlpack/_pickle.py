@@ -111,4 +111,7 @@ def copied(self: DLPackObject, memo: dict[int, Any]) -> DLPackObject:
     return asdlpack(self, copy=True)
 
 
+# The names that errors and profilers show.
 MEMBERS = {"__reduce_ex__": reduced, "__copy__": shared, "__deepcopy__": copied}
+for name, function in MEMBERS.items():
+    function.__name__, function.__qualname__ = name, f"DLPackObject.{name}"

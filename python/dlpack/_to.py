@@ -10,10 +10,10 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from ._arguments import carried_device, device_pair, device_types, refuse_mask
-from ._delegate import OF_OTHERS, takers
+from ._delegate import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, OF_OTHERS, takers
 from ._dlpack import DLPackObject, asdlpack, copy_into, frombuffer
 from ._errors import device_text
-from ._foreign import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, NO_MEMORY, bare, exception_text, printable, short_repr
+from ._foreign import NO_MEMORY, bare, exception_text, printable, short_repr
 from ._object import tensor_text, type_of
 from ._refusals import as_refusal, pass_copy, refusal
 

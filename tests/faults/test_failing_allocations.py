@@ -14,14 +14,14 @@ from support.faults import in_faulty
 # fail if their arguments have the right type. Those that read an int fail if it does not fit; other tests cover that.
 CANNOT_FAIL = """
     PyBuffer_IsContiguous PyBuffer_Release PyBytes_AsString PyBytes_Size PyCapsule_GetContext PyCapsule_GetName
-    PyCapsule_GetPointer PyDict_Size
+    PyCapsule_GetPointer PyDict_Next PyDict_Size
     PyCapsule_IsValid PyCapsule_SetContext PyCapsule_SetName PyErr_Clear PyErr_ExceptionMatches PyErr_Fetch
     PyErr_NoMemory PyErr_NormalizeException PyErr_Occurred PyErr_Restore PyEval_RestoreThread PyEval_SaveThread
     PyException_SetTraceback PyGILState_Ensure PyGILState_GetThisThreadState PyGILState_Release PyInterpreterState_Get
     PyInterpreterState_GetID PyLong_AsLongLongAndOverflow PyLong_AsUnsignedLongLong PyModuleDef_Init
     PyObject_CheckBuffer PyObject_ClearWeakRefs PyObject_GC_Del PyObject_GC_Track PyObject_GC_UnTrack
     PyObject_GenericGetAttr PyThreadState_GetInterpreter PyTuple_GetItem PyTuple_Size PyType_GetFlags PyType_GetSlot
-    PyType_IsSubtype PyType_Modified Py_DecRef Py_IncRef Py_IsInitialized
+    PyType_IsSubtype PyType_Modified PyUnicode_CompareWithASCIIString Py_DecRef Py_IncRef Py_IsInitialized
     Py_Version _Py_Dealloc
 """
 

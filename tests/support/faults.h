@@ -102,6 +102,8 @@ static inline PyObject *faults_drop(PyObject *made)
 
 #undef PyArg_ParseTuple
 #define PyArg_ParseTuple(...) FAULT(0, _PyArg_ParseTuple_SizeT(__VA_ARGS__))
+#undef PyArg_ParseTupleAndKeywords
+#define PyArg_ParseTupleAndKeywords(...) FAULT(0, _PyArg_ParseTupleAndKeywords_SizeT(__VA_ARGS__))
 #define PyObject_GetAttr(...) FAULT(NULL, PyObject_GetAttr(__VA_ARGS__))
 #define PyCapsule_New(...) FAULT(NULL, PyCapsule_New(__VA_ARGS__))
 #define PyDict_GetItemString(...) FAULT(NULL, PyDict_GetItemString(__VA_ARGS__))
