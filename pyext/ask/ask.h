@@ -61,6 +61,8 @@ struct side side_of(const struct request *request, const struct answer *answer, 
  * copy_in_core does. */
 int copy_known(struct request *request, struct answer *answer);
 
+/* free.c */
+
 /* Frees the memory of the answer's copy, if it has one. */
 void free_copy(const struct answer *answer);
 
