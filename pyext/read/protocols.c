@@ -40,17 +40,19 @@ static const struct {
     {"__arrow_c_stream__", &names.arrow_c_stream, read_arrow, PROTOCOL_ARROW_STREAM},
     {.name = "to_dlpack", .read = read_to_dlpack},
 };
-enum { FIRST_OF_ARROW = 4, BEHIND_ARROW = 9 };
 
-/* Reads obj by the first of the protocols from `first` to before `end` that it speaks. */
-static int read_by(struct reading *reading, int first, int end)
+/* Reads obj by the first of the protocols, or of Arrow's alone, that it speaks. */
+static int read_by(struct reading *reading, bool arrow_alone)
 {
     int found = 0, *calls = begin_producer_call(false);
     if (calls == NULL) {
         return -1;
     }
-    for (int i = first; i < end && found == 0; i++) {
+    for (int i = 0; i < COUNT_OF(protocols) && found == 0; i++) {
         PyObject *value = NULL;
+        if (arrow_alone && protocols[i].read != read_arrow && protocols[i].read != read_frame) {
+            continue;
+        }
         reading->protocol = protocols[i].name;
         if (protocols[i].attribute != NULL) {
             found = optional_attribute(reading->obj, *protocols[i].attribute, &value);
@@ -68,12 +70,12 @@ static int read_by(struct reading *reading, int first, int end)
 
 int read_by_protocols(struct reading *reading)
 {
-    return read_by(reading, 0, COUNT_OF(protocols));
+    return read_by(reading, false);
 }
 
 int read_fixed_size_binary(struct reading *reading)
 {
-    int read = read_by(reading, FIRST_OF_ARROW, BEHIND_ARROW);
+    int read = read_by(reading, true);
     reading->request.facts |= read > 0 ? FACT_BYTES : 0;
     return read;
 }
