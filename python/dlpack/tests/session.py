@@ -12,14 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from .. import __version__, _libraries
 from .column import Column, Host
 from .findings import one_line
-from .libraries import EVERYWHERE, find, known
+from .libraries import EVERYWHERE, known
 from .results import Report
 from .system import usable_cpus
 
 YEAR = 366 * 24 * 3600  # what select() can wait
 JOBS = 4  # exchanges at a time, at most: the processes of each thread need two or three gigabytes
 
-TOOL = "asdlpack"  # not a library: adapters for it have checks alone
 ALIASES = {
     distribution.replace("_", "-"): library.name
     for library in _libraries.LIBRARIES
@@ -49,7 +48,7 @@ def run(*libraries: str, timeout: float = 120, progress: Progress | None = None,
     report.problems += [unusable(name, supported) for name in libraries if name not in found]
     providers = [*EVERYWHERE, *chosen]
     taking = ["standard", *(name for name in chosen if supported[name].consumer)]
-    names = [*chosen] if libraries else ["standard", *([TOOL] if find(TOOL, adapters) else []), *chosen]
+    names = [*chosen] if libraries else ["standard", *chosen]
     columns = [Column(name, chosen.get(name, ""), providers if name in taking else [], adapters) for name in names]
     free: queue.SimpleQueue[Host] = queue.SimpleQueue()
     finished = 0
