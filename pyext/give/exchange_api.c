@@ -97,35 +97,49 @@ static int managed_tensor_to_py_object_no_sync(DLManagedTensorVersioned *tensor,
     return *out == NULL ? -1 : 0;
 }
 
-/* Makes an object like the prototype, with new memory that only its exports use. NULL: error. */
-static struct memory *allocate(const DLTensor *prototype)
+/* Makes an object like the prototype with this memory, which it owns. NULL: without memory; steals it. */
+static struct memory *object_like(const DLTensor *prototype, void *memory)
 {
     struct reading reading;
     struct memory *begun = object_begin(&reading, NULL, COPY_NEVER, NULL);
     if (begun == NULL) {
+        free_aligned(memory);
         return NULL;
     }
     DLTensor tensor = *prototype;
-    tensor.data = (void *)COPY_ALIGNMENT; /* until its size is known */
+    tensor.data = memory != NULL ? memory : (void *)COPY_ALIGNMENT;
     tensor.strides = NULL;
     tensor.byte_offset = 0;
     request_tensor(&reading.request, &tensor, 0);
     reading.protocol = attribute;
-    struct memory *self = object_of(1, begun, &reading);
-    int64_t bytes = self == NULL ? 0 : object_nbytes(self);
-    if (self != NULL && self->tensor.device.device_type != kDLCPU) {
+    reading.hold->memory = memory;
+    reading.hold->holding = memory != NULL ? HOLDS_MEMORY : HOLDS_NOTHING;
+    return object_of(1, begun, &reading);
+}
+
+/* Allocates memory that only its exports use. NULL: error. */
+static struct memory *allocate(const DLTensor *prototype)
+{
+    struct memory *self = object_like(prototype, NULL), *allocated = NULL;
+    if (self == NULL) {
+        return NULL;
+    }
+    int64_t bytes = object_nbytes(self);
+    void *memory = NULL;
+    if (self->tensor.device.device_type != kDLCPU) {
         object_refuse(self, "not-allocated");
-        Py_CLEAR(self);
     }
-    else if (bytes > 0 && (self->tensor.data = allocate_aligned((size_t)bytes)) == NULL) {
+    else if (bytes == 0) {
+        return self;
+    }
+    else if ((memory = allocate_aligned((size_t)bytes)) == NULL) {
         PyErr_Format(PyExc_MemoryError, "managed_tensor_allocator: no memory for %lld bytes", (long long)bytes);
-        Py_CLEAR(self);
     }
-    else if (bytes > 0) {
-        self->hold.memory = self->tensor.data;
-        self->hold.holding = HOLDS_MEMORY;
+    else {
+        allocated = object_like(prototype, memory);
     }
-    return self;
+    Py_DECREF((PyObject *)self);
+    return allocated;
 }
 
 /* Passes the pending exception to the caller, or a MemoryError if even its text can't be made. */
