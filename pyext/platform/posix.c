@@ -92,8 +92,9 @@ static void end_by_signal(int number, siginfo_t *info, void *context)
     }
 }
 
-/* Installs end_by_signal where the program has no handler. Go passes a fault in C that it called to the handler from
- * before its start; without one it prints a report and, after up to 10 s, ends the process by another signal. */
+/* Installs end_by_signal for each of these signals if the program has no handler. Go passes a fault in C that it called
+ * to the handler from before its start; without one it prints a report and, after up to 10 s, ends the process by
+ * another signal. */
 static void handle_faults_below_go(void)
 {
     struct sigaction ours = {.sa_sigaction = end_by_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK};

@@ -368,7 +368,7 @@ def test_a_target_that_would_be_copied_is_refused_with_another_way_out():
 @pytest.mark.parametrize(
     ("words", "said"), [(["locked (unlock it)"], "locked (unlock it)"), (["no", "(2, 3)"], "('no', '(2, 3)')")]
 )
-def test_what_a_refused_target_said_in_brackets_is_kept(words, said):
+def test_an_error_keeps_what_a_target_said_in_brackets(words, said):
     """test_error_data.py has the hints for targets."""
     with pytest.raises(BufferError, match=r"^target: ") as caught:
         copy_into(numbers(1), Speaks(__dlpack__=refuse(*words)))

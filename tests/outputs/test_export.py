@@ -1,4 +1,4 @@
-"""__dlpack__: what is in the structures that it makes, beside the rules that test_conformance.py tries.
+"""__dlpack__: what is in the structures that it makes. test_conformance.py tries the rules of DLPack,
 test_dlpack_arguments.py and test_errors.py have the rest."""
 
 import ctypes
