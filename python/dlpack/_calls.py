@@ -207,6 +207,7 @@ INSTEAD = {
     "dtype": "frombuffer(obj, dtype)",
     "shape": "frombuffer(obj, dtype, shape)",
     "offset": "frombuffer(obj, dtype, offset=offset)",
+    "read_only": "readonly",
     "writable": "readonly",
     "writeable": "readonly",
 }

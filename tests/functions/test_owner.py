@@ -223,6 +223,7 @@ WORDS = {
     "dtype": (lambda: any_asdlpack(bytes(8), dtype="f4"), "frombuffer(obj, dtype)"),
     "shape": (lambda: any_asdlpack(bytes(8), shape=2), "frombuffer(obj, dtype, shape)"),
     "offset": (lambda: any_asdlpack(bytes(8), offset=2), "frombuffer(obj, dtype, offset=offset)"),
+    "read_only": (lambda: any_asdlpack(bytes(8), read_only=True), "(use readonly)"),
     "writable": (lambda: any_frombuffer(bytes(8), "f4", writable=True), "readonly"),
     "writeable": (lambda: any_asdlpack(bytes(8), writeable=True), "readonly"),
     "nothing known": (lambda: any_asdlpack(bytes(8), order="C"), "'order'"),
