@@ -449,7 +449,7 @@ def test_a_file_as_target_is_mapped_once_it_is_open_for_both(tmp_path):
         (numbers(2), np.array([(1, 2.0), (3, 4.0)], [("a", "f4"), ("b", "f8")]), "obj['a']"),
         (np.zeros((2, 2), "u1") + 7, np.array([b"ab"] * 4)[::2], "obj[..., None].view('uint8')"),
         (b"ab", np.array(b"ab"), "obj[..., None].view('uint8')"),
-        (b"1234", (ctypes.c_wchar * 1)(), "memoryview(obj).cast('B')"),
+        (b"1234"[: ctypes.sizeof(ctypes.c_wchar)], (ctypes.c_wchar * 1)(), "memoryview(obj).cast('B')"),
     ],
 )
 def test_bytes_text_and_numbers_name_a_way_out_that_works(source, target, way_out):
@@ -663,7 +663,7 @@ def test_an_address_that_no_memory_can_have_is_refused_by_the_side_it_is_on():
 
 @alone
 def test_a_target_that_only_says_it_is_writable_is_refused():
-    page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ)
+    page = mmap.mmap(-1, 4096, access=mmap.ACCESS_READ)
     address = np.frombuffer(page, "u1").ctypes.data
     target = from_pointer(address, 4096, "uint8", owner=page)
     refused(lambda: copy_into(bytes(4096), target), "unwritable", side="target")

@@ -142,7 +142,7 @@ def test_an_empty_file_is_an_empty_array(tmp_path, mode):
 @pytest.mark.parametrize(
     ("arguments", "details"),
     [
-        (("float32", 5000), {"from": 0, "to": 20000}),
+        (("float32", len(CONTENT)), {"from": 0, "to": 4 * len(CONTENT)}),
         (("float32", (2, 3), len(CONTENT) - 20), {"from": len(CONTENT) - 20, "to": len(CONTENT) + 4}),
         (("uint8", None, len(CONTENT) + 1), {"offset": len(CONTENT) + 1}),
         (("uint8", 0, 2**63 - 1), {"offset": 2**63 - 1}),

@@ -121,7 +121,7 @@ def test_a_copy_of_a_dltensor_needs_its_owner_no_more():
 
 
 def test_another_ctypes_pointer_is_none_of_these():
-    refused(lambda: asdlpack(ctypes.pointer(ctypes.c_int(3))), "pointers", field="format", text="&<i")
+    refused(lambda: asdlpack(ctypes.pointer(ctypes.c_short(3))), "pointers", field="format", text="&<h")
 
 
 def test_a_deleter_that_raises_is_printed_and_harms_nothing():

@@ -192,7 +192,7 @@ def test_another_attribute_of_numpys_names_numpy(name):
 @pytest.mark.parametrize("name", NUMBERS)
 def test_numpy_dtype_is_that_of_the_memory(name):
     x = asdlpack(np.zeros(2, name))
-    assert x.__numpy_dtype__ is np.asarray(x).dtype
+    assert x.__numpy_dtype__ == np.asarray(x).dtype
 
 
 def test_numpy_dtype_is_absent_where_numpy_has_no_such_type():

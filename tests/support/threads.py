@@ -37,12 +37,10 @@ def in_threads(work, count=THREADS):
 class ForeignThreads:
     """Threads that the operating system starts, of which Python knows nothing: each runs a C function on a pointer."""
 
-    _libc = ctypes.CDLL(None)
-    _libc.pthread_create.argtypes = (ctypes.c_void_p,) * 4
-    _libc.pthread_join.argtypes = (ctypes.c_ulong, ctypes.c_void_p)
-
     def __init__(self):
-        self._threads = []
+        self._threads, self._libc = [], ctypes.CDLL(None)
+        self._libc.pthread_create.argtypes = (ctypes.c_void_p,) * 4
+        self._libc.pthread_join.argtypes = (ctypes.c_ulong, ctypes.c_void_p)
 
     def start(self, function, pointer):
         thread = ctypes.c_ulong()
