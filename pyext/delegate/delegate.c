@@ -54,7 +54,7 @@ static int producer_device(PyObject *obj, DLDevice *device)
         found = ints != NULL && plain_device(ints, device) ? 1 : NO_DEVICE;
         Py_XDECREF(ints);
     }
-    Py_DECREF(pair);
+    drop_foreign(pair);
     return found;
 }
 
@@ -63,7 +63,7 @@ static PyObject *ask_in_python(PyObject *function, PyObject *args)
 {
     int *calls = begin_producer_call(true);
     if (calls == NULL) {
-        Py_XDECREF(args);
+        drop_foreign(args);
         return NULL;
     }
     PyObject *answer = call_python(function, args);
@@ -200,7 +200,7 @@ static struct memory *import_from(struct delegate *self, int found, DLDevice dev
     const struct export_arguments newest = {.max_version = constants.newest_version};
     PyObject *capsule = found < 0 ? NULL : call_producer(self->obj, &newest);
     struct memory *imported = capsule == NULL ? NULL : import_capsule(self, capsule, STREAM_LEGACY);
-    drop_capsule(capsule);
+    drop_foreign(capsule);
     if (imported != NULL || found == NO_DEVICE ||
         !(capsule == NULL ? is_refusal() : PyErr_ExceptionMatches(PyExc_BufferError))) {
         return imported;

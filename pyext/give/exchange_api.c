@@ -43,7 +43,7 @@ static DLManagedTensorVersioned *managed_of_delegate(struct delegate *self)
         managed = NULL;
     }
     Py_END_CRITICAL_SECTION();
-    drop_capsule(capsule);
+    drop_foreign(capsule);
     return managed;
 }
 
@@ -146,8 +146,7 @@ static struct memory *allocate(const DLTensor *prototype)
 static void set_error(void *error_ctx, void (*SetError)(void *, const char *, const char *))
 {
     const char *kind = "MemoryError", *message = "managed_tensor_allocator: no memory";
-    PyObject *error = take_exception();
-    PyObject *texts = error == NULL ? NULL : call_python(python.kind_and_message, Py_BuildValue("(N)", error));
+    PyObject *texts = call_python(python.kind_and_message, Py_BuildValue("(N)", take_exception()));
     if (texts == NULL || !PyArg_ParseTuple(texts, "ss", &kind, &message)) {
         PyErr_Clear();
     }

@@ -274,7 +274,7 @@ static PyObject *take_result(PyObject *result)
 PyObject *call_python(PyObject *function, PyObject *args)
 {
     PyObject *result = args == NULL ? NULL : PyObject_CallObject(function, args);
-    Py_XDECREF(args);
+    drop_foreign(args);
     return take_result(result);
 }
 
@@ -335,17 +335,20 @@ bool is_refusal(void)
     return PyErr_ExceptionMatches(python.refusal_kinds) && !PyErr_ExceptionMatches(PyExc_RecursionError);
 }
 
-void drop_capsule(PyObject *capsule)
+void drop_foreign(PyObject *object)
 {
     struct pending pending;
     set_aside(&pending);
-    Py_DecRef(capsule);
+    Py_DecRef(object);
     put_back(&pending);
 }
 
 PyObject *take_exception(void)
 {
     struct pending pending;
+    if (!PyErr_Occurred()) {
+        PyErr_SetString(PyExc_SystemError, "a call failed without an exception");
+    }
     set_aside(&pending);
     PyErr_NormalizeException(&pending.type, &pending.value, &pending.traceback);
     PyException_SetTraceback(pending.value, pending.traceback == NULL ? Py_None : pending.traceback);

@@ -154,10 +154,11 @@ void put_back(const struct pending *pending);
 /* True if the pending exception says that an object can't do it, rather than that something broke. */
 bool is_refusal(void);
 
-/* Drops a reference to a possible capsule, whose destructor is foreign code, and keeps a pending exception. */
-void drop_capsule(PyObject *capsule);
+/* Drops a reference to what another library made, or NULL, and keeps a pending exception: the last reference to a capsule
+ * runs its destructor, which is foreign code. */
+void drop_foreign(PyObject *object);
 
-/* Clears the pending exception and returns it with its traceback. */
+/* Clears the pending exception and returns it with its traceback; a SystemError if foreign code failed without one. */
 PyObject *take_exception(void);
 
 #endif

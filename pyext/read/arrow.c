@@ -265,7 +265,7 @@ int read_arrow(struct reading *reading, PyObject *method)
     int protocol = reading->request.protocol;
     bool is_stream = protocol == PROTOCOL_ARROW_STREAM || protocol == PROTOCOL_ARROW_DEVICE_STREAM;
     int taken = is_stream ? take_stream(reading, exported) : take_pair(reading, exported);
-    drop_capsule(exported);
+    drop_foreign(exported);
     return taken < 0 ? -1 : 1;
 }
 
@@ -295,6 +295,6 @@ int read_frame(struct reading *reading, PyObject *Py_UNUSED(ignored))
         found = read_arrow(reading, method);
         Py_DECREF(method);
     }
-    Py_DECREF(source);
+    drop_foreign(source);
     return found;
 }

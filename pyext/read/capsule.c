@@ -103,6 +103,6 @@ int read_to_dlpack(struct reading *reading, PyObject *Py_UNUSED(ignored))
     else {
         check_in_python(python.no_capsule, PyTuple_Pack(3, reading->obj, names.to_dlpack, capsule));
     }
-    drop_capsule(capsule);
+    drop_foreign(capsule);
     return found;
 }

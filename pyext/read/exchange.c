@@ -98,7 +98,7 @@ int find_exchange(PyObject *obj, const struct exchange **exchange)
     int found = optional_attribute((PyObject *)type, names.dlpack_c_exchange_api, &capsule);
     if (found > 0) {
         *exchange = remember(type, capsule);
-        Py_DECREF(capsule);
+        drop_foreign(capsule);
     }
     if (*exchange == NULL && !PyErr_Occurred()) {
         atomic_store_explicit(other, type, memory_order_relaxed);

@@ -62,7 +62,7 @@ static int read_by(struct reading *reading, bool arrow_alone)
             request_init(&reading->request, protocols[i].protocol);
         }
         found = protocols[i].read(reading, value);
-        Py_XDECREF(value);
+        drop_foreign(value);
     }
     --*calls;
     return found;

@@ -15,7 +15,7 @@ import pytest
 from dlpack import asdlpack, from_pointer, frombuffer
 from dlpack.structs import DELETER, DLManagedTensor, DLManagedTensorVersioned
 from support.alone import TESTS, alone, run
-from support.capi import Managed, Speaks, address
+from support.capi import Managed, Speaks, address, capsule_new
 from support.chains import (
     CHAINS,
     count_callbacks,
@@ -264,3 +264,74 @@ def test_the_structure_and_its_deleter_outlive_the_tensor_in_garbage():
 
 def test_a_device_id_of_any_length_is_quoted_in_the_error():
     refused(lambda: from_pointer(4096, 1, "int8", device="cuda:" + 5000 * "1"), "unknown-device", ValueError)
+
+
+DESTRUCTOR = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+
+
+class Makes:
+    """Its interface is made anew at each look."""
+
+    def __init__(self, make):
+        self.make = make
+
+    @property
+    def __array_interface__(self):
+        return {"version": 3, "shape": (4,), "typestr": "<f4", "data": (4096, False), **self.make()}
+
+
+class Empties:
+    """Its interface loses its fields while it is read."""
+
+    def __init__(self, capsule):
+        self.__array_interface__ = {"version": 3, "shape": (4,), "typestr": "<V2", "data": (4096, False), "mask": capsule}
+
+    @property
+    def dtype(self):
+        self.__array_interface__.clear()
+        raise KeyError("its own")
+
+
+ENDED = {
+    "an interface": (lambda make: asdlpack(Makes(lambda: {"data": ("wrong", False), "owner": make()})), ValueError),
+    "a field": (lambda make: asdlpack(Empties(make())), KeyError),
+    "a device": (lambda make: asdlpack(Speaks(__dlpack__=0, __dlpack_device__=lambda: (make(), 0))).shape, ValueError),
+}
+
+
+@pytest.mark.parametrize("destroy", [DESTRUCTOR(id), ctypes.pythonapi.PyErr_NoMemory], ids=["in Python", "that fails"])
+@pytest.mark.parametrize("case", ENDED)
+def test_an_error_outlives_the_destructor_of_a_capsule_in_what_is_refused(case, destroy):
+    call, kind = ENDED[case]
+
+    def make():
+        return capsule_new(4096, b"foreign", ctypes.cast(destroy, ctypes.c_void_p).value)
+
+    with pytest.raises(kind):
+        call(make)
+    assert asdlpack(Makes(lambda: {"owner": make()})).pointer == 4096
+
+
+class Asks:
+    """A producer that exports by another function."""
+
+    def __init__(self, export):
+        self.__dlpack__ = export
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+
+def test_a_producer_too_deep_is_asked_once_if_its_capsule_ends_in_python():
+    managed, asked, destroy = Managed(4096, shape=(4,), byte_offset=8), [], DESTRUCTOR(id)
+
+    def last(**arguments):
+        asked.append(arguments)
+        return capsule_new(address(managed.struct), managed.name, ctypes.cast(destroy, ctypes.c_void_p).value)
+
+    x = asdlpack(Asks(last))
+    for _ in range(120):
+        x = asdlpack(Asks(lambda x=x, **arguments: x.__dlpack__(max_version=(1, 0))))
+    with pytest.raises(RecursionError, match="producers in a row"):
+        x.__dlpack__(max_version=(1, 0))
+    assert len(asked) == 1
