@@ -68,6 +68,9 @@ static int read_tensor(struct reading *reading)
         holder = object_by(read_fixed_size_binary, &of_bytes, reading->obj, copy, NULL, false);
         read = holder == NULL ? -1 : read_described(reading, holder);
         Py_XDECREF((PyObject *)holder);
+        if (read < 0 && !PyErr_Occurred()) { /* it has lost the method that it had */
+            check_in_python(python.no_protocol, PyTuple_Pack(1, reading->obj));
+        }
     }
     return read;
 }
@@ -180,6 +183,5 @@ PyObject *keep(PyObject *Py_UNUSED(module), PyObject *args)
     }
     read_object(&reading, tensor);
     reading.readonly = reading.readonly || readonly;
-    reading.hides_obj = tensor->hides_obj && obj == tensor->obj;
     return (PyObject *)object_of(1, begun, &reading);
 }

@@ -334,6 +334,19 @@ def test_fixed_size_binary_with_nulls_is_refused():
     assert [each.released for each in obj.made] == [(1, 1)] * len(obj.made)
 
 
+def test_fixed_size_binary_whose_method_is_lost_meanwhile_is_refused():
+    class Loses:
+        left = 2  # looks at the method
+
+        def __getattr__(self, name):
+            if name != "__arrow_c_array__" or self.left == 0:
+                raise AttributeError(name)
+            self.left -= 1
+            return Column(b"w:2", numbers("u1", 6, 2)).capsules
+
+    refused(lambda: frombuffer(Loses(), "uint8"), "no-protocol", TypeError)
+
+
 def test_fixed_size_binary_is_not_numbers_for_asdlpack():
     refused(lambda: asdlpack(Column(b"w:2", numbers("u1", 6, 2)).exporter(), copy=None), "bytes")
 
