@@ -68,7 +68,7 @@ static void end_start(const sigset_t *before)
     restore_signals(before);
 }
 
-/* Starts the core unless one runs. Keeps the GIL meanwhile, so that os.putenv can't change the environment. */
+/* Starts the core unless one runs. Keeps the GIL meanwhile, if there is one: then os.putenv can't change the environment. */
 static struct failure start(const char *copy)
 {
     struct failure failure = {0};
