@@ -354,7 +354,7 @@ def python_files(directory: Path, cc: list[str]) -> tuple[Path, list[str]]:
 
 def takes(cc: list[str], flags: str, directory: Path, environment: Mapping[str, str]) -> bool:
     """True if the compiler and its linker accept the flags. Links no C library: zig would compile Windows's anew for
-    each set of flags. The function is the entry that Windows's linker wants."""
+    each set of flags; but Apple's linker wants one. The function is the entry that Windows's linker wants."""
     probe = directory / "probe.c"
     probe.write_text("int DllMainCRTStartup(void) { return 1; }\n")
     command = [
@@ -362,7 +362,7 @@ def takes(cc: list[str], flags: str, directory: Path, environment: Mapping[str, 
         "-Werror",
         *flags.split(),
         "-shared",
-        "-nostdlib",
+        *([] if target().goos == "darwin" else ["-nostdlib"]),
         "-fPIC",
         str(probe),
         "-o",

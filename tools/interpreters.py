@@ -30,7 +30,7 @@ LIBRARIES = ["ml_dtypes", "nanoarrow", "pillow", "pyarrow>=26"]  # older ones ha
 IN_PROCESSES = ["test_benchmarks", "test_guide", "test_header", "test_pages", "test_peer", "test_site"]
 IN_PROCESSES += ["test_to_libraries", "test_tool_command", "test_tool_libraries", "test_tool_catches"]
 ONCE = "alone analysers builds containers data_loader exit failing_allocations frozen go_fuzz hostile_producer limits "
-ONCE += "lock many_threads memory neighbours neighbours_libraries panics sanitizers "
+ONCE += "lock many_threads memory mutants neighbours neighbours_libraries panics sanitizers "
 ONCE += "signals state_machine table wheels"  # in make test's interpreter alone
 
 

@@ -119,7 +119,7 @@ class Judge:
         """Raises Died or Hung, or what a signal handler raises, as that of pytest-timeout."""
         self.child = self.child or Child(self.specs)
         # A new process imports the library again, whichever side imported it first.
-        limit = round(8 + 3 * max(self.first.values())) if rule.side in self.first else PATIENCE
+        limit = round(10 + 3 * max(self.first.values())) if rule.side in self.first else PATIENCE
         try:
             return self.child.ask(rule.id, self.timeout or limit)
         except BaseException as error:

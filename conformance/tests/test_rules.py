@@ -401,7 +401,7 @@ def test_a_library_whose_process_never_ends_is_not_blamed_on_the_deleter(tmp_pat
     judge = judged("producer-make|after-exit", producer="library:make")
     assert judge.verdicts == {
         "producer-make": ("kept", ""),
-        "producer-deleter-after-exit": ("skipped", "its process did not end in 3 s, without the deleter too"),
+        "producer-deleter-after-exit": ("skipped", "its process did not end in 4 s, without the deleter too"),
     }
 
 

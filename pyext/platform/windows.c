@@ -26,9 +26,10 @@ bool path_beside(const char *library, char *path, size_t size)
     enum { MOST = 4096 };
     wchar_t here[MOST], *slash;
     HMODULE module;
-    DWORD flags = GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT;
+    DWORD length, flags = GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT;
     if (!GetModuleHandleExW(flags, (const wchar_t *)path_beside, &module) ||
-        GetModuleFileNameW(module, here, MOST) >= MOST || (slash = wcsrchr(here, L'\\')) == NULL ||
+        (length = GetModuleFileNameW(module, here, MOST)) == 0 || length >= MOST ||
+        (slash = wcsrchr(here, L'\\')) == NULL ||
         swprintf(slash + 1, MOST - (slash + 1 - here), L"%hs.dll", library) < 0) {
         return false;
     }
@@ -53,7 +54,8 @@ struct failure start_runtime(const char *path, const char *copy, struct core *co
     dlpack_core_function *entry =
         library == NULL ? NULL : (dlpack_core_function *)(void *)GetProcAddress(library, "dlpack_core");
     if (entry == NULL) {
-        DWORD length = FormatMessageA(FORMAT_MESSAGE_FROM_SYSTEM, NULL, GetLastError(), 0, text, sizeof text, NULL);
+        DWORD flags = FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS;
+        DWORD length = FormatMessageA(flags, NULL, GetLastError(), 0, text, sizeof text, NULL);
         text[strcspn(text, "\r\n")] = 0;
         return (struct failure){.name = "library", .text = length > 0 ? text : "LoadLibrary failed"};
     }

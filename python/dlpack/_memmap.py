@@ -93,12 +93,17 @@ def memmap(
                 os.ftruncate(descriptor, size)
         memory, begin = map_part(descriptor, start, wanted.nbytes, short)
     except OSError as error:
-        if error.errno == errno.ENOMEM:
+        if is_memory_out(error):
             raise MemoryError(f"dlpack.memmap: {short_repr(name)} can't be mapped: {error.strerror}") from None
         raise OSError(error.errno, error.strerror, name) from None
     finally:
         os.close(descriptor)
     return frombuffer(memory, wanted.dtype, wanted.shape, offset=start - begin)
+
+
+def is_memory_out(error: OSError) -> bool:
+    """True if the system has no room for a mapping. Windows says so by ERROR_COMMITMENT_LIMIT, which has no errno."""
+    return error.errno == errno.ENOMEM or getattr(error, "winerror", None) == 1455
 
 
 def file_name(path: Any) -> str | bytes:

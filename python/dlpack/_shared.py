@@ -17,6 +17,7 @@ from multiprocessing import AuthenticationError, current_process, reduction
 from ._arguments import dtype_text
 from ._dlpack import DLPackObject, from_pointer, frombuffer
 from ._foreign import exception_text
+from ._memmap import is_memory_out
 from ._pickle import are, rebuilt
 from ._refusals import refusal, reworded
 
@@ -74,7 +75,7 @@ def worded(error: OSError, what: str) -> OSError | MemoryError:
         return OSError(f"dlpack.shared: {what}: {error} (set TMPDIR to a folder with a short path)")
     way_out = f" ({WAYS_OUT[error.errno]})" if error.errno in WAYS_OUT else ""
     text = f"dlpack.shared: {what}: {error.strerror}{way_out}"
-    return MemoryError(text) if error.errno == errno.ENOMEM else OSError(error.errno, text)
+    return MemoryError(text) if is_memory_out(error) else OSError(error.errno, text)
 
 
 class Descriptor(FileIO):

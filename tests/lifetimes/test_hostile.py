@@ -4,6 +4,7 @@ import ctypes
 import functools
 import gc
 import mmap
+import os
 import resource
 import sys
 import threading
@@ -56,7 +57,7 @@ def test_a_chain_is_given_back_after_the_limit_of_the_stack_is_lowered():
 
 
 # From 3.14 on Python raises a RecursionError itself in stacks of 64 KiB, once 28 are used; debug builds also in 256.
-SMALL_STACKS = [64 << 10, 256 << 10, 2 << 20]
+SMALL_STACKS = [max(64 << 10, os.sysconf("SC_THREAD_STACK_MIN")), 256 << 10, 2 << 20]  # on aarch64 128
 if sys.version_info >= (3, 14):
     SMALL_STACKS = [1 << 20, 2 << 20] if hasattr(sys, "gettotalrefcount") else [256 << 10, 2 << 20]
 
@@ -284,7 +285,8 @@ class Empties:
     """Its interface loses its fields while it is read."""
 
     def __init__(self, capsule):
-        self.__array_interface__ = {"version": 3, "shape": (4,), "typestr": "<V2", "data": (4096, False), "mask": capsule}
+        fields = {"version": 3, "shape": (4,), "typestr": "<V2", "data": (4096, False)}
+        self.__array_interface__ = {**fields, "mask": capsule}
 
     @property
     def dtype(self):

@@ -3,6 +3,7 @@
 import collections
 import gc
 import itertools
+import os
 import random
 import sys
 import threading
@@ -21,7 +22,7 @@ from support.libraries import library
 from support.process import status, threads
 from support.threads import in_threads
 
-SMALLEST_STACK = 32768
+SMALLEST_STACK = max(32768, os.sysconf("SC_THREAD_STACK_MIN"))  # 131072 on aarch64
 
 
 def use_everything(source=b"a kind that is known", dtype="uint8"):

@@ -817,7 +817,7 @@ def deleter_after_exit(producer: Producer) -> None:
 def ending(producer: Producer, late: bool) -> str:
     """Returns how the process of end() ends, or "" if it ends well."""
     command, quiet = program(__name__, f"end({producer.spec!r}, {late})"), subprocess.DEVNULL
-    limit = 3 + 1.5 * producer.seconds  # twice this is less than the limit of the rule
+    limit = 4 + 1.5 * producer.seconds  # twice this is less than the limit of the rule
     try:
         # No pipe: what the library starts may keep it open.
         status = subprocess.run(command, stdin=quiet, stdout=quiet, stderr=quiet, timeout=limit).returncode
