@@ -110,7 +110,13 @@ def test_an_ordinary_user_under_a_limit_gets_work_or_an_exception(folder, limit,
 
 
 @pytest.mark.parametrize("reached", ["at the import", "after the start", "in a child"])
-@pytest.mark.parametrize("limit", ["RLIMIT_SIGPENDING", "pthread_key_create", "one CPU", "SCHED_IDLE"])
+@pytest.mark.parametrize(
+    "limit",
+    [
+        *("RLIMIT_SIGPENDING", "pthread_key_create", "one CPU"),
+        pytest.param("SCHED_IDLE", marks=pytest.mark.serial),  # gets only what others leave
+    ],
+)
 @alone
 def test_a_limit_on_what_the_core_does_not_need_changes_nothing(limit, reached):
     if reached != "at the import":
