@@ -353,8 +353,8 @@ def python_files(directory: Path, cc: list[str]) -> tuple[Path, list[str]]:
 
 
 def takes(cc: list[str], flags: str, directory: Path, environment: Mapping[str, str]) -> bool:
-    """True if the compiler and its linker accept the flags. Links no C library: zig would compile Windows's anew for
-    each set of flags; but Apple's linker wants one. The function is the entry that Windows's linker wants."""
+    """True if the compiler and its linker accept the flags. Links no C library, since zig would compile Windows's anew
+    for each set of flags, except on macOS, whose linker needs one. The function is the entry that Windows's needs."""
     probe = directory / "probe.c"
     probe.write_text("int DllMainCRTStartup(void) { return 1; }\n")
     command = [

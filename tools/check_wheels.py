@@ -618,7 +618,8 @@ def main():
     for source in file_rows, rebuilt_rows, place_rows, refused_rows:
         for it in source():
             print(f"{it.tried}: {it.tag} {it.passed} passed, {len(it.failures)} failed {it.skipped}", file=sys.stderr)
-            print(*it.failures, sep="\n", end="\n" * bool(it.failures), file=sys.stderr, flush=True)
+            for failure in it.failures:
+                print(failure, file=sys.stderr)
             rows.append(it)
     print(table(rows))
     if any(it.failures for it in rows):

@@ -127,7 +127,7 @@ HOT static int read_plain(struct reading *reading, PyObject *dict)
     if (read > 0 && (read_typestr(reading, typestr) < 0 || read_data(reading, fields[DATA]) < 0)) {
         read = -1;
     }
-    struct pending pending; /* it outlives what a field's end runs */
+    struct pending pending; /* an exception, which the end of a field must not lose */
     set_aside(&pending);
     for (int i = 0; i < count; i++) {
         Py_XDECREF(fields[i]);

@@ -57,7 +57,7 @@ def test_a_chain_is_given_back_after_the_limit_of_the_stack_is_lowered():
 
 
 # From 3.14 on Python raises a RecursionError itself in stacks of 64 KiB, once 28 are used; debug builds also in 256.
-SMALL_STACKS = [max(64 << 10, os.sysconf("SC_THREAD_STACK_MIN")), 256 << 10, 2 << 20]  # on aarch64 128
+SMALL_STACKS = [max(64 << 10, os.sysconf("SC_THREAD_STACK_MIN")), 256 << 10, 2 << 20]  # 128 KiB on aarch64
 if sys.version_info >= (3, 14):
     SMALL_STACKS = [1 << 20, 2 << 20] if hasattr(sys, "gettotalrefcount") else [256 << 10, 2 << 20]
 
@@ -267,9 +267,6 @@ def test_a_device_id_of_any_length_is_quoted_in_the_error():
     refused(lambda: from_pointer(4096, 1, "int8", device="cuda:" + 5000 * "1"), "unknown-device", ValueError)
 
 
-DESTRUCTOR = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
-
-
 class Makes:
     """Its interface is made anew at each look."""
 
@@ -301,7 +298,7 @@ ENDED = {
 }
 
 
-@pytest.mark.parametrize("destroy", [DESTRUCTOR(id), ctypes.pythonapi.PyErr_NoMemory], ids=["in Python", "that fails"])
+@pytest.mark.parametrize("destroy", [DELETER(id), ctypes.pythonapi.PyErr_NoMemory], ids=["in Python", "that fails"])
 @pytest.mark.parametrize("case", ENDED)
 def test_an_error_outlives_the_destructor_of_a_capsule_in_what_is_refused(case, destroy):
     call, kind = ENDED[case]
@@ -314,26 +311,19 @@ def test_an_error_outlives_the_destructor_of_a_capsule_in_what_is_refused(case, 
     assert asdlpack(Makes(lambda: {"owner": make()})).pointer == 4096
 
 
-class Asks:
-    """A producer that exports by another function."""
-
-    def __init__(self, export):
-        self.__dlpack__ = export
-
-    def __dlpack_device__(self):
-        return 1, 0
-
-
 def test_a_producer_too_deep_is_asked_once_if_its_capsule_ends_in_python():
-    managed, asked, destroy = Managed(4096, shape=(4,), byte_offset=8), [], DESTRUCTOR(id)
+    managed, asked, destroy = Managed(4096, shape=(4,), byte_offset=8), [], DELETER(id)
 
     def last(**arguments):
         asked.append(arguments)
         return capsule_new(address(managed.struct), managed.name, ctypes.cast(destroy, ctypes.c_void_p).value)
 
-    x = asdlpack(Asks(last))
+    def producer(export):
+        return asdlpack(Speaks(__dlpack__=export, __dlpack_device__=lambda: (1, 0)))
+
+    x = producer(last)
     for _ in range(120):
-        x = asdlpack(Asks(lambda x=x, **arguments: x.__dlpack__(max_version=(1, 0))))
+        x = producer(lambda x=x, **arguments: x.__dlpack__(max_version=(1, 0)))
     with pytest.raises(RecursionError, match="producers in a row"):
         x.__dlpack__(max_version=(1, 0))
     assert len(asked) == 1

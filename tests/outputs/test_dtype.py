@@ -192,6 +192,7 @@ def test_another_attribute_of_numpys_names_numpy(name):
 @pytest.mark.parametrize("name", NUMBERS)
 def test_numpy_dtype_is_that_of_the_memory(name):
     x = asdlpack(np.zeros(2, name))
+    assert x.__numpy_dtype__ is np.dtype(name)
     assert x.__numpy_dtype__ == np.asarray(x).dtype
 
 
