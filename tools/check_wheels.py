@@ -64,6 +64,8 @@ LEFT_OUT = {
     "QEMU": {
         "tests/functions/test_copy_into.py::test_an_address_that_no_memory_can_have_is_refused_by_the_side_it_is_on":
             "QEMU reports address 0 for it",
+        "tests/functions/test_large_copies.py::test_a_thread_bound_to_one_cpu_copies_by_itself":
+            "threads that wait take time under QEMU",
         "tests/functions/test_large_copies.py::test_the_copy_lies_in_huge_pages_where_the_kernel_has_them":
             "QEMU asks for no huge pages",
         "tests/functions/test_large_copies.py::test_a_file_that_is_cut_short_raises_too":
